@@ -1,0 +1,52 @@
+//! Ferroseq's device code.
+//!
+//! The same source runs three ways: stock `rustc` turns it into PTX (`simt/nvptx`),
+//! rust-cuda does (`simt/nvvm`), and the emulator runs it on the CPU, one fiber per GPU
+//! thread (`simt/emulated`). A kernel never asks which: everything that differs is
+//! behind [`simt`].
+//!
+//! As an ordinary host crate this is the launch contract: parameter structs, tile sizes,
+//! launch shapes and the list of entry points, shared by the launcher, the emulator and
+//! the PTX build, and written nowhere else.
+
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(abi_ptx, asm_experimental_arch, core_float_math, link_llvm_intrinsics)
+)]
+#![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
+
+#[macro_use]
+pub mod simt;
+
+#[cfg(feature = "linear-scan")]
+pub mod linear_scan;
+
+use simt::EntryInfo;
+
+/// A family of kernels: one PTX module, built from one cargo feature of this crate.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// The module's name, and the stem of its PTX file.
+    pub module: &'static str,
+    /// The cargo feature that compiles it.
+    pub feature: &'static str,
+    /// Its entry points.
+    pub entries: &'static [EntryInfo],
+}
+
+/// Every family compiled into this build of the crate.
+pub const FAMILIES: &[Family] = &[
+    #[cfg(feature = "linear-scan")]
+    Family {
+        module: linear_scan::MODULE,
+        feature: "linear-scan",
+        entries: linear_scan::ENTRIES,
+    },
+];
+
+#[cfg(target_arch = "nvptx64")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    simt::thread::trap()
+}

@@ -1,0 +1,38 @@
+//! What the host tells a linear-scan kernel.
+
+use crate::simt::Global;
+
+/// Parameters of one launch. An element of sequence `s` at time `t` in channel `d` stands
+/// at `s * sequence_stride + t * time_stride + d * channel_stride`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LinearScanParams<T> {
+    /// Gates.
+    pub a: Global<T>,
+    /// Inputs.
+    pub b: Global<T>,
+    /// States, written; may be `b`'s array.
+    pub h: Global<T>,
+    /// `[sequences, channels]`, or null for zeros.
+    pub h0: Global<f32>,
+    /// `[sequences, channels]`, written; or null.
+    pub final_state: Global<f32>,
+    /// `[sequences + 1]` first rows of packed sequences in one batch element, or null.
+    pub offsets: Global<i64>,
+    /// Sequences.
+    pub sequences: u64,
+    /// Rows of each sequence, unless `offsets` says otherwise.
+    pub length: u64,
+    /// Channels.
+    pub channels: u64,
+    /// Elements from one batch element to the next (0 with `offsets`).
+    pub sequence_stride: u64,
+    /// Elements from one row to the next.
+    pub time_stride: u64,
+    /// Elements from one channel to the next.
+    pub channel_stride: u64,
+    /// 1: from the last row to the first.
+    pub reverse: u32,
+    /// Unused; keeps the size a multiple of 8.
+    pub padding: u32,
+}

@@ -1,0 +1,64 @@
+//! Arithmetic and conversions.
+
+use core::arch::asm;
+
+mod llvm {
+    unsafe extern "C" {
+        #[link_name = "llvm.nvvm.ex2.approx.ftz.f"]
+        pub safe fn ex2(x: f32) -> f32;
+        #[link_name = "llvm.nvvm.lg2.approx.ftz.f"]
+        pub safe fn lg2(x: f32) -> f32;
+        #[link_name = "llvm.nvvm.rcp.approx.ftz.f"]
+        pub safe fn rcp(x: f32) -> f32;
+    }
+}
+
+#[inline(always)]
+pub fn fma(a: f32, b: f32, c: f32) -> f32 {
+    core::f32::math::mul_add(a, b, c)
+}
+
+#[inline(always)]
+pub fn exp2_approx(x: f32) -> f32 {
+    llvm::ex2(x)
+}
+
+#[inline(always)]
+pub fn log2_approx(x: f32) -> f32 {
+    llvm::lg2(x)
+}
+
+#[inline(always)]
+pub fn rcp_approx(x: f32) -> f32 {
+    llvm::rcp(x)
+}
+
+#[inline(always)]
+pub fn f16_to_f32(bits: u16) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.f32.f16 {0}, {1};", out(reg32) value, in(reg16) bits, options(pure, nomem, nostack));
+    }
+    value
+}
+
+#[inline(always)]
+pub fn f32_to_f16(value: f32) -> u16 {
+    let bits: u16;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.rn.f16.f32 {0}, {1};", out(reg16) bits, in(reg32) value, options(pure, nomem, nostack));
+    }
+    bits
+}
+
+#[inline(always)]
+pub fn f32_to_bf16(value: f32) -> u16 {
+    let bits: u16;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.rn.bf16.f32 {0}, {1};", out(reg16) bits, in(reg32) value, options(pure, nomem, nostack));
+    }
+    bits
+}

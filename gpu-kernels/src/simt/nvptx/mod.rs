@@ -1,0 +1,6 @@
+//! One GPU thread, through stock rustc's NVPTX back end.
+
+pub mod math;
+pub mod memory;
+pub mod thread;
+pub mod warp;

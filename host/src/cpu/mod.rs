@@ -1,0 +1,3 @@
+//! The CPU backend: one file per operation, on slices.
+
+pub(crate) mod linear_scan;
