@@ -1,0 +1,1 @@
+//! The binary starts without a driver.
