@@ -9,6 +9,7 @@ mod driver;
 mod linear_scan;
 mod oracle;
 mod ptx;
+mod workspace;
 
 use ferroseq_tests::{TestDevice, devices};
 

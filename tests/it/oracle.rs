@@ -98,6 +98,8 @@ fn halves(a: &[f32], b: &[f32]) -> (f32, f32) {
     (a2 * a1, a2.mul_add(b1, b2))
 }
 
+type Mistake = fn(&mut Problem<f32>);
+
 /// Mistakes that a kernel could make fall outside the bound.
 #[test]
 fn mistakes_break_the_bound() {
@@ -107,7 +109,7 @@ fn mistakes_break_the_bound() {
         ..Case::plain(1, 2000, 1, 3).problem()
     };
     let truth = linear_scan(&problem);
-    let mistakes: [(&str, fn(&mut Problem<f32>)); 4] = [
+    let mistakes: [(&str, Mistake); 4] = [
         ("one gate off by 1e-4", |p| p.a[1000] *= 1.0001),
         ("one input off by 1e-3", |p| p.b[1000] += 1e-3),
         ("a step left out", |p| (p.a[1000], p.b[1000]) = (1.0, 0.0)),

@@ -42,6 +42,8 @@ impl Cases {
 /// A device under test.
 #[derive(Clone, Debug)]
 pub struct TestDevice {
+    /// Its name on the command line.
+    pub spec: &'static str,
     /// The device.
     pub device: Device,
     /// How much to run on it.
@@ -65,11 +67,13 @@ pub fn devices() -> &'static [TestDevice] {
     static DEVICES: OnceLock<Vec<TestDevice>> = OnceLock::new();
     DEVICES.get_or_init(|| {
         let mut devices = vec![TestDevice {
+            spec: "cpu",
             device: Device::cpu(),
             cases: Cases::full(),
         }];
         match Device::cuda(0) {
             Ok(device) => devices.push(TestDevice {
+                spec: "cuda:0",
                 device,
                 cases: Cases::full(),
             }),
@@ -78,7 +82,7 @@ pub fn devices() -> &'static [TestDevice] {
             }
             Err(error) => skipped(&format!("no CUDA device ({error})")),
         }
-        // The emulator joins here: devices.push(TestDevice { device: Device::emulated(), cases: Cases::small() });
+        // The emulator joins here: devices.push(TestDevice { spec: "emulated", device: Device::emulated(), cases: Cases::small() });
         devices
     })
 }

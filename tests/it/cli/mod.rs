@@ -1,1 +1,7 @@
-//! The binary starts without a driver.
+//! The command line, on the real binary.
+
+mod errors;
+mod files;
+mod info;
+mod scan;
+mod scene;

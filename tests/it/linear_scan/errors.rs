@@ -155,6 +155,8 @@ fn the_shape_is_named_in_the_order_of_the_layout() {
     });
 }
 
+type Move = fn(&mut Attempt<'_>, &'static Device);
+
 #[test]
 fn other_devices() {
     if devices().len() < 2 {
@@ -162,7 +164,7 @@ fn other_devices() {
     }
     for device in devices().iter().map(|d| &d.device) {
         for other in devices().iter().map(|d| &d.device).filter(|d| *d != device) {
-            let moves: [(&str, fn(&mut Attempt<'_>, &'static Device)); 6] = [
+            let moves: [(&str, Move); 6] = [
                 ("a", |attempt, other| attempt.a.0 = other),
                 ("b", |attempt, other| attempt.b.0 = other),
                 ("h", |attempt, other| attempt.h.0 = other),

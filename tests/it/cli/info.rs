@@ -1,0 +1,66 @@
+//! `ferroseq info`, help and version.
+
+use super::scene::Scene;
+use ferroseq_tests::devices;
+
+/// With the GPUs there are, or without any: it always succeeds and says which.
+#[test]
+fn lists_what_is_there() {
+    let text = Scene::new().run("info").ok().stdout;
+    for device in devices().iter().filter(|device| device.spec == "cuda:0") {
+        let name = device.device.to_string();
+        let name = name.trim_start_matches("cuda:0 (").trim_end_matches(')');
+        assert!(text.contains(name), "no {name} in\n{text}");
+        assert!(text.contains("sm_"), "{text}");
+    }
+}
+
+/// `CUDA_VISIBLE_DEVICES` empty hides the GPUs from the driver; without a driver there is
+/// nothing to hide. Either way the binary starts, says that there is no GPU and exits 0.
+#[test]
+fn without_a_gpu() {
+    let ran = Scene::new()
+        .run_with("info", &[("CUDA_VISIBLE_DEVICES", "")])
+        .ok();
+    let text = ran.stdout.to_lowercase();
+    assert!(text.contains("no ") && text.contains("gpu"), "{text}");
+    assert!(!ran.stderr.contains("panicked"), "{ran:?}");
+}
+
+#[test]
+fn json() {
+    let json = Scene::new().run("info --json").ok().json();
+    assert!(json.is_object(), "{json}");
+}
+
+#[test]
+fn help_shows_every_option_and_an_example() {
+    let scene = Scene::new();
+    let top = scene.run("--help").ok().stdout;
+    assert!(top.contains("scan") && top.contains("info"), "{top}");
+    let scan = scene.run("scan --help").ok().stdout;
+    for option in [
+        "--a",
+        "--b",
+        "--h0",
+        "--out",
+        "--final-state",
+        "--device",
+        "--layout",
+        "--reverse",
+        "--cu-seqlens",
+        "--lengths",
+        "--chunk",
+        "--json",
+        "--input",
+    ] {
+        assert!(scan.contains(option), "no {option} in\n{scan}");
+    }
+    assert!(scan.contains("ferroseq scan --a"), "no example in\n{scan}");
+}
+
+#[test]
+fn version() {
+    let text = Scene::new().run("--version").ok().stdout;
+    assert!(text.starts_with("ferroseq "), "{text}");
+}
