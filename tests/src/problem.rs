@@ -168,10 +168,13 @@ impl<T: Sample> Problem<T> {
     }
 
     fn run_on(&self, device: &Device, in_place: bool) -> Result<Outcome<T>> {
-        let poison = vec![T::narrow(f32::NAN); self.b.len()];
         let a = device.upload(&self.a)?;
-        let b = device.upload(&self.b)?;
-        let mut h = device.upload(if in_place { &self.b } else { &poison })?;
+        let (b, mut h) = if in_place {
+            (None, device.upload(&self.b)?)
+        } else {
+            let poison = vec![T::narrow(f32::NAN); self.b.len()];
+            (Some(device.upload(&self.b)?), device.upload(&poison)?)
+        };
         let h0 = self.h0.as_ref().map(|h0| device.upload(h0)).transpose()?;
         let mut final_state = device.upload(&vec![f32::NAN; self.states()])?;
         let offsets = self
@@ -183,7 +186,7 @@ impl<T: Sample> Problem<T> {
             device,
             LinearScanArgs {
                 a: &a,
-                b: (!in_place).then_some(&b),
+                b: b.as_ref(),
                 h: &mut h,
                 h0: h0.as_ref(),
                 final_state: Some(&mut final_state),

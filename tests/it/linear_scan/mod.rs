@@ -4,6 +4,7 @@ mod accuracy;
 mod backward;
 mod determinism;
 mod errors;
+mod huge;
 mod options;
 mod packed;
 mod shapes;

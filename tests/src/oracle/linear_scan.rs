@@ -41,7 +41,9 @@ pub fn linear_scan<T: Sample>(problem: &Problem<T>) -> Truth {
     truth
 }
 
-fn scan_column<T: Sample>(
+/// Evaluates one channel of one sequence: `put` gets each index with what belongs there; the
+/// final state is returned.
+pub fn scan_column<T: Sample>(
     problem: &Problem<T>,
     column: &Column,
     mut put: impl FnMut(usize, Expected),
