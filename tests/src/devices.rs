@@ -1,8 +1,9 @@
 //! The devices that every conformance test runs on, and how much to run on each.
 
 use ferroseq::{Device, DeviceKind};
+use std::collections::BTreeSet;
 use std::io::Write;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Which sizes a device is fast enough for.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +93,12 @@ pub fn cuda_is_required() -> bool {
     std::env::var("FERROSEQ_REQUIRE_CUDA").is_ok_and(|value| value == "1")
 }
 
-/// Says what is not tested, past the harness, which keeps back what passing tests print.
+/// Says what is not tested, once, past the harness, which keeps back what passing tests print.
 pub fn skipped(what: &str) {
-    // A closed stderr is no reason to fail a test.
-    let _ = writeln!(std::io::stderr(), "skipped: {what}");
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.insert(what.to_owned()) {
+        // A closed stderr is no reason to fail a test.
+        let _ = writeln!(std::io::stderr(), "skipped: {what}");
+    }
 }

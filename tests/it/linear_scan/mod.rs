@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod backward;
+mod backward_errors;
 mod determinism;
 mod errors;
 mod huge;
