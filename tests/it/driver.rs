@@ -1,8 +1,8 @@
 //! One binary for all machines: it starts where there is no NVIDIA driver.
 
+use crate::cli::scene::Scene;
 use crate::workspace::ferroseq;
 use ferroseq::{Device, DeviceKind, Error};
-use std::process::Command;
 
 /// Nothing in the binary's list of libraries names the driver: the loader finds it later.
 #[cfg(target_os = "linux")]
@@ -20,16 +20,24 @@ fn the_binary_does_not_link_the_driver() {
     );
 }
 
+/// Without a driver `info` says so, as text and as JSON, and succeeds.
 #[test]
 fn info_succeeds_with_or_without_a_driver() {
-    let output = Command::new(ferroseq()).arg("info").output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    if let Err(error) = Device::cuda(0) {
-        let text = String::from_utf8(output.stdout).unwrap().to_lowercase();
-        assert!(
-            text.contains("no ") && (text.contains("driver") || text.contains("gpu")),
-            "{error}, but info says\n{text}"
-        );
+    let scene = Scene::new();
+    let text = scene.run("info").ok().stdout;
+    let json = scene.run("info --json").ok().json();
+    let line = text.lines().find(|line| line.contains("driver:"));
+    let line = line.unwrap_or_else(|| panic!("no line about the driver in\n{text}"));
+    let driver = &json["driver"];
+    assert_eq!(
+        line.contains("none"),
+        driver["library"].is_null(),
+        "{text}\n{json}"
+    );
+    if Device::cuda(0).is_ok() {
+        assert!(!driver["library"].is_null(), "{json}");
+    } else if driver["library"].is_null() {
+        assert!(!driver["problem"].is_null(), "no reason given: {json}");
     }
 }
 

@@ -4,4 +4,4 @@ mod errors;
 mod files;
 mod info;
 mod scan;
-mod scene;
+pub mod scene;
