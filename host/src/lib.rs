@@ -24,6 +24,8 @@ pub mod buffer;
 pub mod device;
 pub mod dtype;
 pub mod error;
+pub mod info;
+pub mod io;
 pub mod ops;
 
 mod cpu;
