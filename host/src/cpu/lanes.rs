@@ -7,10 +7,14 @@
 use super::contiguous;
 use super::pieces::LANES;
 use crate::dtype::{DType, Element};
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use ndarray::{ArrayView2, ArrayViewMut2};
 use std::ops::Range;
+
+/// N rows of f32 for state and conversions.
+pub(super) fn scratch<const N: usize>(width: usize) -> [Vec<f32>; N] {
+    std::array::from_fn(|_| vec![0.0; width])
+}
 
 /// `source` as f32: itself if it is f32, else converted into `scratch`.
 #[inline(always)]
@@ -54,7 +58,12 @@ pub(super) fn target<'a, T: Element, const KEEP: bool>(
 pub(super) fn store<T: Element>(scratch: &[f32], out: &mut [T]) {
     let scratch = &scratch[..out.len()];
     match T::DTYPE {
-        DType::F16 => bytemuck::cast_slice_mut::<T, f16>(out).convert_from_f32_slice(scratch),
+        DType::F16 => {
+            let out = bytemuck::cast_slice_mut::<T, f16>(out);
+            for (out, &value) in out.iter_mut().zip(scratch) {
+                *out = f16::from_bits(round_f16(value));
+            }
+        }
         DType::Bf16 => {
             let out = bytemuck::cast_slice_mut::<T, bf16>(out);
             for (out, &value) in out.iter_mut().zip(scratch) {
@@ -68,14 +77,63 @@ pub(super) fn store<T: Element>(scratch: &[f32], out: &mut [T]) {
 #[inline(always)]
 fn widen<T: Element>(source: &[T], out: &mut [f32]) {
     if T::DTYPE == DType::F16 {
-        return bytemuck::cast_slice::<T, f16>(source).convert_to_f32_slice(out);
+        for (out, &value) in out.iter_mut().zip(bytemuck::cast_slice::<T, f16>(source)) {
+            *out = widen_f16(value.to_bits());
+        }
+        return;
     }
     for (out, &value) in out.iter_mut().zip(bytemuck::cast_slice::<T, bf16>(source)) {
         *out = f32::from_bits(u32::from(value.to_bits()) << 16);
     }
 }
 
-/// `bf16::from_f32` without its branches.
+// The conversions of `half`, without branches or calls, so that they vectorise too.
+
+/// Exact.
+#[inline(always)]
+fn widen_f16(bits: u16) -> f32 {
+    let sign = u32::from(bits & 0x8000) << 16;
+    let magnitude = u32::from(bits & 0x7fff) << 13;
+    // Exponents are biased by 127 instead of 15. The multiplication normalises subnormals.
+    let value = f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23);
+    let special = if magnitude >= 0x7c00 << 13 {
+        0x7f80_0000
+    } else {
+        0
+    };
+    f32::from_bits(value.to_bits() | special | sign)
+}
+
+/// Rounded to nearest even; overflow becomes infinity, NaN stays NaN.
+#[inline(always)]
+fn round_f16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let (sign, magnitude) = ((bits >> 16) & 0x8000, bits & 0x7fff_ffff);
+    // Below 2^-14 the result is subnormal: this sum's last bit is worth 2^-24, f16's unit there.
+    let unit = f32::from_bits((127 - 1) << 23);
+    let subnormal = (f32::from_bits(magnitude) + unit).to_bits() - unit.to_bits();
+    let ties = 0xfff + ((magnitude >> 13) & 1);
+    let normal = magnitude.wrapping_add(ties).wrapping_sub(112 << 23) >> 13;
+    let finite = if magnitude < 113 << 23 {
+        subnormal
+    } else {
+        normal
+    };
+    let special = if magnitude > 0x7f80_0000 {
+        0x7e00
+    } else {
+        0x7c00
+    };
+    // From 65520 on, halfway to 2^16, `normal` would round to the pattern of infinity and past it.
+    let bits = if magnitude >= 143 << 23 {
+        special
+    } else {
+        finite
+    };
+    (bits | sign) as u16
+}
+
+/// Rounded to nearest even.
 #[inline(always)]
 fn round_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
@@ -177,6 +235,35 @@ mod tests {
                     round_bf16(value),
                     bf16::from_f32(value).to_bits(),
                     "{value:e}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn f16_converts_like_half() {
+        let same = |a: f32, b: f32| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+        for bits in 0..=u16::MAX {
+            let half = f16::from_bits(bits);
+            assert!(same(widen_f16(bits), half.to_f32()), "{bits:#x}");
+            // Every f16, and what lies just beside and halfway to the next.
+            for offset in [-1, 0, 1, 0xfff, 0x1000, 0x1001, 0x1fff] {
+                let value = f32::from_bits(half.to_f32().to_bits().wrapping_add_signed(offset));
+                let (ours, theirs) = (f16::from_bits(round_f16(value)), f16::from_f32(value));
+                assert!(
+                    same(ours.to_f32(), theirs.to_f32()),
+                    "{value:e}: {ours} {theirs}"
+                );
+            }
+        }
+        // Every f32 exponent, down to where all is rounded away.
+        for high in 0..=u16::MAX {
+            for low in [0, 1, 0x7fff, 0x8000, 0xffff] {
+                let value = f32::from_bits(u32::from(high) << 16 | low);
+                let (ours, theirs) = (f16::from_bits(round_f16(value)), f16::from_f32(value));
+                assert!(
+                    same(ours.to_f32(), theirs.to_f32()),
+                    "{value:e}: {ours} {theirs}"
                 );
             }
         }

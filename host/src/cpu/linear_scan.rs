@@ -5,7 +5,7 @@
 //! channels advance together, each read as one stream.
 
 use super::lanes::{
-    columns, columns_mut, load, load_tile, store, store_tile, target, target_tile, tiles,
+    columns, columns_mut, load, load_tile, scratch, store, store_tile, target, target_tile, tiles,
 };
 use super::pieces::{self, Cut, Grid, LANES, Piece, Sequences, TIME};
 use super::{contiguous, slice, slice_mut};
@@ -15,9 +15,9 @@ use crate::ops::{Layout, LinearScan, LinearScanArgs};
 use multiversion::multiversion;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 
-/// Channels whose state is carried together through `[B, L, D]` rows: 4 KiB of state and
-/// as much for each converted row, well inside L1.
-const BLOCK: usize = 1024;
+/// Channels that advance together through `[B, L, D]` rows. Whole rows are one stream each;
+/// past this width the state (16 KiB) would push everything else out of L1.
+const BLOCK: usize = 4096;
 /// Channels of `[B, D, L]` that advance together. One is bound by the latency of its
 /// multiply-adds; with more than two, rows a power of two apart fight for the same sets of
 /// the cache.
@@ -100,8 +100,7 @@ impl<T: Element> Piece for ScanPiece<'_, T> {
 #[multiversion(targets("x86_64+avx2+fma+f16c"))]
 fn rows<T: Element>(mut piece: ScanPiece<'_, T>) {
     let lanes = piece.lanes();
-    let mut scratch = [[0.0f32; BLOCK]; 4];
-    let [state, a_wide, b_wide, h_wide] = &mut scratch;
+    let [mut state, mut a_wide, mut b_wide, mut h_wide] = scratch(lanes.min(BLOCK));
     for sequence in 0..piece.sequences.count() {
         for block in tiles(lanes, BLOCK, false) {
             let state = &mut state[..block.len()];
@@ -122,17 +121,17 @@ fn rows<T: Element>(mut piece: ScanPiece<'_, T>) {
             if let Some(b) = b {
                 for ((a, b), h) in a.outer_iter().zip(b.outer_iter()).zip(h.outer_iter_mut()) {
                     let h = contiguous(h.into_slice());
-                    let a = load(contiguous(a.to_slice()), a_wide);
-                    let b = load(contiguous(b.to_slice()), b_wide);
-                    step(a, b, state, target::<T, false>(h, h_wide));
-                    store(h_wide, h);
+                    let a = load(contiguous(a.to_slice()), &mut a_wide);
+                    let b = load(contiguous(b.to_slice()), &mut b_wide);
+                    step(a, b, state, target::<T, false>(h, &mut h_wide));
+                    store(&h_wide, h);
                 }
             } else {
                 for (a, h) in a.outer_iter().zip(h.outer_iter_mut()) {
                     let h = contiguous(h.into_slice());
-                    let a = load(contiguous(a.to_slice()), a_wide);
-                    step_in_place(a, state, target::<T, true>(h, h_wide));
-                    store(h_wide, h);
+                    let a = load(contiguous(a.to_slice()), &mut a_wide);
+                    step_in_place(a, state, target::<T, true>(h, &mut h_wide));
+                    store(&h_wide, h);
                 }
             }
             if let Some(last) = &mut piece.last {
@@ -208,8 +207,7 @@ fn scan<T: Element, const N: usize, const REVERSE: bool, const IN_PLACE: bool>(
     mut h: [&mut [T]; N],
     state: &mut [f32; N],
 ) {
-    let mut scratch = [[[0.0f32; TILE]; N]; 3];
-    let [a_wide, b_wide, h_wide] = &mut scratch;
+    let [a_wide, b_wide, h_wide] = &mut [[[0.0f32; TILE]; N]; 3];
     for time in tiles(a[0].len(), TILE, REVERSE) {
         let steps = time.len();
         let a = load_tile(&a, &time, a_wide).map(|a| &a[..steps]);

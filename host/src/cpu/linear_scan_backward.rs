@@ -5,7 +5,7 @@
 //! scan's last step to its first.
 
 use super::lanes::{columns, columns_mut, load, load_tile, store, store_tile, target, target_tile};
-use super::lanes::{load_into, tiles};
+use super::lanes::{load_into, scratch, tiles};
 use super::pieces::{self, Cut, Grid, LANES, Piece, Sequences, TIME};
 use super::{contiguous, slice, slice_mut};
 use crate::dtype::Element;
@@ -15,9 +15,9 @@ use multiversion::multiversion;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use std::ops::Range;
 
-/// Channels whose gradient is carried together through `[B, L, D]` rows: up to seven rows of
-/// 2 KiB, inside L1.
-const BLOCK: usize = 512;
+/// Channels that advance together through `[B, L, D]` rows, with three rows of f32 carried
+/// from step to step.
+const BLOCK: usize = 2048;
 /// Time steps of `[B, D, L]` that are converted at once.
 const TILE: usize = 128;
 
@@ -121,8 +121,8 @@ impl<T: Element> Piece for BackwardPiece<'_, T> {
 #[multiversion(targets("x86_64+avx2+fma+f16c"))]
 fn rows<T: Element>(mut piece: BackwardPiece<'_, T>) {
     let lanes = piece.lanes();
-    let mut scratch = [[0.0f32; BLOCK]; 7];
-    let [g, gate, first, h_wide, gh_wide, ga_wide, gb_wide] = &mut scratch;
+    let [mut g, mut gate, mut first] = scratch(lanes.min(BLOCK));
+    let [mut h_wide, mut gh_wide, mut ga_wide, mut gb_wide] = scratch(lanes.min(BLOCK));
     for sequence in 0..piece.sequences.count() {
         let time = piece.sequences.time_of(sequence);
         for block in tiles(lanes, BLOCK, false) {
@@ -145,7 +145,7 @@ fn rows<T: Element>(mut piece: BackwardPiece<'_, T>) {
                     &*first
                 } else {
                     let h = piece.h.slice(s![before, block.clone()]);
-                    load(contiguous(h.to_slice()), h_wide)
+                    load(contiguous(h.to_slice()), &mut h_wide)
                 };
                 let grad_a = piece.grad_a.slice_mut(s![row, block.clone()]);
                 let grad_b = piece.grad_b.slice_mut(s![row, block.clone()]);
@@ -153,16 +153,16 @@ fn rows<T: Element>(mut piece: BackwardPiece<'_, T>) {
                     contiguous(grad_a.into_slice()),
                     contiguous(grad_b.into_slice()),
                 );
-                let ga = target::<T, false>(grad_a, ga_wide);
+                let ga = target::<T, false>(grad_a, &mut ga_wide);
                 if let Some(grad_h) = &piece.grad_h {
                     let gh = grad_h.slice(s![row, block.clone()]);
-                    let gh = load(contiguous(gh.to_slice()), gh_wide);
-                    step(g, gate, h, gh, ga, target::<T, false>(grad_b, gb_wide));
+                    let gh = load(contiguous(gh.to_slice()), &mut gh_wide);
+                    step(g, gate, h, gh, ga, target::<T, false>(grad_b, &mut gb_wide));
                 } else {
-                    step_in_place(g, gate, h, ga, target::<T, true>(grad_b, gb_wide));
+                    step_in_place(g, gate, h, ga, target::<T, true>(grad_b, &mut gb_wide));
                 }
-                store(ga_wide, grad_a);
-                store(gb_wide, grad_b);
+                store(&ga_wide, grad_a);
+                store(&gb_wide, grad_b);
                 let a = piece.a.slice(s![row, block.clone()]);
                 load_into(contiguous(a.to_slice()), gate);
             }
@@ -275,8 +275,7 @@ fn channel<T: Element, const REVERSE: bool, const IN_PLACE: bool>(
     mut grad_b: [&mut [T]; 1],
     carry: &mut Carry,
 ) {
-    let mut scratch = [[[0.0f32; TILE]; 1]; 5];
-    let [a_wide, h_wide, gh_wide, ga_wide, gb_wide] = &mut scratch;
+    let [a_wide, h_wide, gh_wide, ga_wide, gb_wide] = &mut [[[0.0f32; TILE]; 1]; 5];
     let length = a[0].len();
     // The scan's last step first.
     for time in tiles(length, TILE, !REVERSE) {

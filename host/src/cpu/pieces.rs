@@ -231,17 +231,15 @@ pub(super) fn run<P: Piece>(piece: P, layout: Layout) {
         return;
     }
     let elements = piece.time() * piece.lanes();
-    let pieces = rayon::current_num_threads() * PIECES_PER_THREAD;
-    divide(piece, layout, (elements / pieces).max(SMALLEST_PIECE));
+    let enough = (elements / rayon::current_num_threads()).max(SMALLEST_PIECE);
+    divide(piece, layout, enough);
 }
 
+/// `enough`: elements of a piece that occupies one thread.
 fn divide<P: Piece>(piece: P, layout: Layout, enough: usize) {
-    let cut = if piece.time() * piece.lanes() > enough {
-        best_cut(&piece, layout)
-    } else {
-        None
+    let Some(cut) = best_cut(&piece, layout, enough) else {
+        return piece.run();
     };
-    let Some(cut) = cut else { return piece.run() };
     let (left, right) = piece.split(cut);
     rayon::join(
         || divide(left, layout, enough),
@@ -250,7 +248,9 @@ fn divide<P: Piece>(piece: P, layout: Layout, enough: usize) {
 }
 
 /// Across the slower dimension in memory if it can be cut, else across the other.
-fn best_cut<P: Piece>(piece: &P, layout: Layout) -> Option<Cut> {
+fn best_cut<P: Piece>(piece: &P, layout: Layout, enough: usize) -> Option<Cut> {
+    let elements = piece.time() * piece.lanes();
+    let fine = elements > (enough / PIECES_PER_THREAD).max(SMALLEST_PIECE);
     let sequence = || {
         let sequences = piece.sequences();
         let s = sequences.middle()?;
@@ -263,7 +263,9 @@ fn best_cut<P: Piece>(piece: &P, layout: Layout) -> Option<Cut> {
         (lanes >= 2 * narrowest && at < lanes).then_some(Cut::Lane(at))
     };
     match layout {
-        Layout::Bld => sequence().or_else(|| lane(NARROWEST_ROW)),
+        _ if !fine => None,
+        // Narrower rows are slower, so these are cut no more often than there are threads.
+        Layout::Bld => sequence().or_else(|| lane(NARROWEST_ROW).filter(|_| elements > enough)),
         Layout::Bdl => lane(FEWEST_COLUMNS).or_else(sequence),
     }
 }
