@@ -4,6 +4,7 @@ mod chunked;
 mod info;
 mod names;
 mod output;
+mod paths;
 mod progress;
 mod report;
 mod scan;
