@@ -2,8 +2,8 @@
 
 use crate::simt::Global;
 
-/// Parameters of one launch. An element of sequence `s` at time `t` in channel `d` stands
-/// at `s * sequence_stride + t * time_stride + d * channel_stride`.
+/// Parameters of one launch over `[sequences, length, channels]`, or with the last two
+/// exchanged for the kernels over columns. All arrays begin on 16-byte boundaries.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LinearScanParams<T> {
@@ -17,22 +17,28 @@ pub struct LinearScanParams<T> {
     pub h0: Global<f32>,
     /// `[sequences, channels]`, written; or null.
     pub final_state: Global<f32>,
-    /// `[sequences + 1]` first rows of packed sequences in one batch element, or null.
+    /// `[sequences + 1]` first time steps of packed sequences, or null.
     pub offsets: Global<i64>,
-    /// Sequences.
-    pub sequences: u64,
-    /// Rows of each sequence, unless `offsets` says otherwise.
+    /// The look-back's memory; null if no sequence has more than one tile.
+    pub scratch: Global<u64>,
+    /// Time steps of each sequence, or of all of them together with `offsets`.
     pub length: u64,
     /// Channels.
     pub channels: u64,
-    /// Elements from one batch element to the next (0 with `offsets`).
-    pub sequence_stride: u64,
-    /// Elements from one row to the next.
-    pub time_stride: u64,
-    /// Elements from one channel to the next.
-    pub channel_stride: u64,
-    /// 1: from the last row to the first.
+    /// Sequences.
+    pub sequences: u32,
+    /// Groups of channels, one tile wide.
+    pub groups: u32,
+    /// Tiles of a group, all sequences together.
+    pub tiles: u32,
+    /// Tiles of a sequence (unused with `offsets`).
+    pub tiles_per_sequence: u32,
+    /// Time steps of a segment: 2 to this power.
+    pub log2_steps: u32,
+    /// Lanes of a tile: 2 to this power.
+    pub log2_lanes: u32,
+    /// Most tiles that the look-back steps through.
+    pub window: u32,
+    /// 1: from the last time step to the first.
     pub reverse: u32,
-    /// Unused; keeps the size a multiple of 8.
-    pub padding: u32,
 }
