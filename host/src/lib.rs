@@ -23,7 +23,9 @@
 pub mod buffer;
 pub mod device;
 pub mod dtype;
+pub mod embedded;
 pub mod error;
+pub mod info;
 pub mod ops;
 
 mod cpu;

@@ -36,3 +36,35 @@ pub struct LinearScanParams<T> {
     /// Unused; keeps the size a multiple of 8.
     pub padding: u32,
 }
+
+/// Elements that each array must have for a launch to stay inside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Required {
+    /// Of `a`, `b` and `h`.
+    pub elements: u64,
+    /// Of `h0` and `final_state`.
+    pub states: u64,
+    /// Of `offsets`, whose own values must lie within 0 to `length`.
+    pub offsets: u64,
+}
+
+impl<T> LinearScanParams<T> {
+    /// What the kernel may access with these parameters; `None` if it is more than 64 bits count.
+    pub fn required(&self) -> Option<Required> {
+        let states = self.sequences.checked_mul(self.channels)?;
+        let last = |count: u64, stride: u64| (count - 1).checked_mul(stride);
+        let elements = if states == 0 || self.length == 0 {
+            0
+        } else {
+            last(self.sequences, self.sequence_stride)?
+                .checked_add(last(self.length, self.time_stride)?)?
+                .checked_add(last(self.channels, self.channel_stride)?)?
+                .checked_add(1)?
+        };
+        Some(Required {
+            elements,
+            states,
+            offsets: self.sequences.checked_add(1)?,
+        })
+    }
+}
