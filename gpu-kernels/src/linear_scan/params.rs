@@ -68,3 +68,43 @@ impl<T> LinearScanParams<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(counts: [u64; 3], strides: [u64; 3]) -> LinearScanParams<f32> {
+        LinearScanParams {
+            a: Global::null(),
+            b: Global::null(),
+            h: Global::null(),
+            h0: Global::null(),
+            final_state: Global::null(),
+            offsets: Global::null(),
+            sequences: counts[0],
+            length: counts[1],
+            channels: counts[2],
+            sequence_stride: strides[0],
+            time_stride: strides[1],
+            channel_stride: strides[2],
+            reverse: 0,
+            padding: 0,
+        }
+    }
+
+    #[test]
+    fn a_contiguous_tensor_requires_its_own_size() {
+        let elements = |params: LinearScanParams<f32>| params.required().map(|r| r.elements);
+        assert_eq!(elements(params([2, 3, 4], [12, 4, 1])), Some(24));
+        assert_eq!(elements(params([2, 3, 4], [12, 1, 3])), Some(24));
+        assert_eq!(elements(params([3, 6, 4], [0, 4, 1])), Some(24));
+        assert_eq!(elements(params([2, 0, 4], [0, 4, 1])), Some(0));
+        assert_eq!(elements(params([0, 3, 4], [12, 4, 1])), Some(0));
+    }
+
+    #[test]
+    fn sizes_past_64_bits_are_not_wrapped() {
+        assert_eq!(params([1 << 33, 2, 1 << 33], [0, 1, 1]).required(), None);
+        assert_eq!(params([3, 2, 1], [1 << 63, 1, 1]).required(), None);
+    }
+}

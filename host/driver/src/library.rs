@@ -2,6 +2,7 @@
 
 use crate::{NO_DEVICE, NOT_FOUND};
 use libloading::Library;
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::OnceLock;
@@ -42,7 +43,7 @@ impl fmt::Display for Missing {
     }
 }
 
-impl std::error::Error for Missing {}
+impl Error for Missing {}
 
 /// Whether the driver's library is there. Loads it on first use.
 ///
@@ -82,10 +83,17 @@ fn load(names: impl IntoIterator<Item = OsString>) -> Result<(Library, DriverInf
         // named in its place.
         match unsafe { Library::new(name) } {
             Ok(library) => return Ok((library, DriverInfo { library: shown })),
-            Err(error) => tried.push((shown, error.to_string())),
+            Err(error) => tried.push((shown, loader_words(&error))),
         }
     }
     Err(Missing { tried })
+}
+
+/// The system's own message, which `libloading` keeps as the source of its error.
+fn loader_words(error: &libloading::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -102,5 +110,6 @@ mod tests {
             "{text}"
         );
         assert_eq!(text.matches(name).count(), 1, "{text}");
+        assert!(!text.contains("dlopen failed"), "{text}");
     }
 }

@@ -99,3 +99,116 @@ fn too_large(op: &LinearScan) -> Error {
         shape: format!("{op:?}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use crate::ops::SequenceOffsets;
+    use gpu_kernels::simt::{Entry, LaunchShape};
+    use half::{bf16, f16};
+    use std::any::Any;
+    use std::cell::RefCell;
+
+    type Launch = (&'static str, LaunchShape, Box<dyn Any>);
+
+    /// Notes launches instead of running them.
+    #[derive(Default)]
+    struct Recorder(RefCell<Vec<Launch>>);
+
+    impl Launcher for Recorder {
+        fn launch<K: Entry>(&self, shape: LaunchShape, params: K::Params) -> Result<()> {
+            let launch = (K::INFO.name, shape, Box::new(params) as Box<dyn Any>);
+            self.0.borrow_mut().push(launch);
+            Ok(())
+        }
+        fn scratch(&self, _: usize) -> Result<Global<u32>> {
+            unreachable!("the linear scan asks for none")
+        }
+    }
+
+    fn record<T: Element>(op: LinearScan, offsets: Option<&[i64]>) -> Vec<Launch> {
+        let device = Device::cpu();
+        let buffer = || {
+            let elements = op.elements().expect("fits");
+            device.alloc::<T>(elements).expect("memory")
+        };
+        let offsets =
+            offsets.map(|offsets| SequenceOffsets::new(&device, offsets).expect("offsets"));
+        let recorder = Recorder::default();
+        let args = LinearScanArgs {
+            a: &buffer(),
+            b: Some(&buffer()),
+            h: &mut buffer(),
+            h0: None,
+            final_state: None,
+            offsets: offsets.as_ref(),
+        };
+        run(&op, &recorder, args).expect("launch");
+        recorder.0.into_inner()
+    }
+
+    fn strides(launches: &[Launch]) -> [u64; 4] {
+        let [(_, _, params)] = launches else {
+            panic!("one launch")
+        };
+        let params: &LinearScanParams<f32> = params.downcast_ref().expect("f32 parameters");
+        [
+            params.sequences,
+            params.sequence_stride,
+            params.time_stride,
+            params.channel_stride,
+        ]
+    }
+
+    #[test]
+    fn the_element_type_picks_the_kernel() {
+        let op = LinearScan::new(2, 3, 4);
+        assert_eq!(record::<f32>(op, None)[0].0, "linear_scan_f32");
+        assert_eq!(record::<f16>(op, None)[0].0, "linear_scan_f16");
+        assert_eq!(record::<bf16>(op, None)[0].0, "linear_scan_bf16");
+    }
+
+    #[test]
+    fn strides_follow_the_layout() {
+        let op = LinearScan::new(2, 3, 4);
+        assert_eq!(strides(&record::<f32>(op, None)), [2, 12, 4, 1]);
+        let bdl = op.layout(Layout::Bdl);
+        assert_eq!(strides(&record::<f32>(bdl, None)), [2, 12, 1, 3]);
+        let packed = LinearScan::new(1, 6, 4);
+        let offsets: &[i64] = &[0, 2, 2, 6];
+        assert_eq!(strides(&record::<f32>(packed, Some(offsets))), [3, 0, 4, 1]);
+    }
+
+    #[test]
+    fn nothing_is_launched_where_there_is_no_channel() {
+        for (batch, channels) in [(0, 4), (2, 0), (0, 0)] {
+            assert!(record::<f32>(LinearScan::new(batch, 3, channels), None).is_empty());
+        }
+        // With no time step there are still final states to write.
+        assert_eq!(record::<f32>(LinearScan::new(2, 0, 4), None).len(), 1);
+    }
+
+    #[test]
+    fn a_buffer_the_kernel_would_leave_is_refused() {
+        let device = Device::cpu();
+        let (short, full) = (device.alloc::<f32>(23), device.alloc::<f32>(24));
+        let (short, mut full) = (short.expect("memory"), full.expect("memory"));
+        let args = LinearScanArgs {
+            a: &short,
+            b: None,
+            h: &mut full,
+            h0: None,
+            final_state: None,
+            offsets: None,
+        };
+        let recorder = Recorder::default();
+        let error = run(&LinearScan::new(2, 3, 4), &recorder, args).expect_err("too short");
+        let text = error.to_string();
+        assert!(
+            text.contains("`a` holds 23 elements, expected 24"),
+            "{text}"
+        );
+        assert!(recorder.0.borrow().is_empty());
+    }
+}
