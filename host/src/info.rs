@@ -50,17 +50,30 @@ pub struct Chosen {
     pub module: &'static str,
     /// E.g. `sm_90`; `None` if the GPU takes none of those embedded.
     pub arch: Option<String>,
+    /// Its code generator.
+    pub codegen: Option<&'static str>,
 }
 
 /// The PTX in this binary.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ptx {
-    /// The code generator, `nvptx` or `nvvm`; `None` without PTX.
-    pub codegen: Option<&'static str>,
-    /// The compiler; `None` without PTX.
-    pub compiler: Option<&'static str>,
+    /// Who compiled it: one entry for each code generator; none without PTX.
+    pub origins: Vec<Origin>,
     /// The modules.
     pub modules: Vec<PtxModule>,
+}
+
+/// A code generator and the compiler behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// `nvptx` or `nvvm`.
+    pub codegen: String,
+    /// The compiler's version line.
+    pub compiler: String,
+    /// Its LLVM.
+    pub llvm: String,
+    /// `release` or `debug`.
+    pub profile: String,
 }
 
 /// One embedded module.
@@ -76,7 +89,6 @@ pub struct PtxModule {
 /// context on any GPU.
 pub fn collect() -> Info {
     let modules = modules(embedded::MODULES);
-    let manifest = embedded::MANIFEST.as_ref();
     let (driver, gpus) = driver(&modules);
     Info {
         version: env!("CARGO_PKG_VERSION"),
@@ -84,11 +96,22 @@ pub fn collect() -> Info {
         driver,
         gpus,
         ptx: Ptx {
-            codegen: manifest.map(|manifest| manifest.codegen),
-            compiler: manifest.map(|manifest| manifest.compiler),
+            origins: origins(),
             modules,
         },
     }
+}
+
+fn origins() -> Vec<Origin> {
+    let origins = embedded::origins().into_iter();
+    origins
+        .map(|origin| Origin {
+            codegen: origin.codegen,
+            compiler: origin.compiler,
+            llvm: origin.llvm,
+            profile: origin.profile,
+        })
+        .collect()
 }
 
 fn driver(modules: &[PtxModule]) -> (Driver, Vec<Gpu>) {
@@ -150,13 +173,15 @@ fn modules(embedded: &'static [embedded::Module]) -> Vec<PtxModule> {
 }
 
 fn chosen(modules: &[PtxModule], (major, minor): (u32, u32)) -> Vec<Chosen> {
-    modules
-        .iter()
-        .map(|module| Chosen {
+    let choose = |module: &PtxModule| {
+        let best = embedded::best(module.name, major, minor);
+        Chosen {
             module: module.name,
-            arch: embedded::best(module.name, major, minor).map(|best| arch_name(best.arch)),
-        })
-        .collect()
+            arch: best.map(|best| arch_name(best.arch)),
+            codegen: best.map(|best| best.codegen),
+        }
+    };
+    modules.iter().map(choose).collect()
 }
 
 fn arch_name(arch: u32) -> String {
@@ -165,27 +190,32 @@ fn arch_name(arch: u32) -> String {
 
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unknown = || "unknown".to_owned();
         writeln!(f, "ferroseq {}", self.version)?;
         writeln!(f, "CPU: {} threads", self.cpu_threads)?;
         writeln!(f, "{}", self.driver)?;
         for gpu in &self.gpus {
             writeln!(f, "{gpu}")?;
         }
-        if self.ptx.modules.is_empty() {
-            return write!(
-                f,
-                "embedded PTX: none; run `cargo xtask build-ptx`, then build again"
-            );
+        write!(f, "{}", self.ptx)
+    }
+}
+
+impl fmt::Display for Ptx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.modules.is_empty() {
+            return f
+                .write_str("embedded PTX: none; run `cargo xtask build-ptx`, then build again");
         }
-        write!(
-            f,
-            "embedded PTX: code generator {}, compiler {}",
-            self.ptx.codegen.map_or_else(unknown, str::to_owned),
-            self.ptx.compiler.map_or_else(unknown, str::to_owned),
-        )?;
-        for module in &self.ptx.modules {
+        f.write_str("embedded PTX:")?;
+        for module in &self.modules {
             write!(f, "\n  {}: {}", module.name, module.archs.join(", "))?;
+        }
+        for origin in &self.origins {
+            write!(
+                f,
+                "\n  code generator {}: {}, LLVM {}, {}",
+                origin.codegen, origin.compiler, origin.llvm, origin.profile
+            )?;
         }
         Ok(())
     }
@@ -227,8 +257,12 @@ impl fmt::Display for Gpu {
             gpu.shared_per_block_optin / 1024,
         )?;
         for chosen in &self.chosen {
-            let arch = chosen.arch.as_deref().unwrap_or("no embedded PTX fits");
-            write!(f, "\n  {}: {arch}", chosen.module)?;
+            match (&chosen.arch, chosen.codegen) {
+                (Some(arch), Some(codegen)) => {
+                    write!(f, "\n  {}: {arch} ({codegen})", chosen.module)?;
+                }
+                _ => write!(f, "\n  {}: no embedded PTX fits", chosen.module)?,
+            }
         }
         Ok(())
     }
@@ -303,6 +337,7 @@ mod tests {
             chosen: vec![Chosen {
                 module: "scan",
                 arch: None,
+                codegen: None,
             }],
         };
         assert_eq!(

@@ -23,7 +23,6 @@
 pub mod buffer;
 pub mod device;
 pub mod dtype;
-pub mod embedded;
 pub mod error;
 pub mod info;
 pub mod ops;
@@ -31,6 +30,7 @@ pub mod ops;
 mod cpu;
 #[allow(unsafe_code)]
 pub mod cuda;
+mod embedded;
 mod launch;
 
 pub use buffer::Buffer;

@@ -4,7 +4,7 @@
 use super::module::Module;
 use super::{CudaDevice, Event, Graph, copy, fill, time_us};
 use crate::launch::Launcher;
-use crate::{Buffer, Device, Error, Result, embedded};
+use crate::{Buffer, Device, Error, Result};
 use gpu_kernels::simt::{Entry, EntryInfo, Global, LaunchBounds, LaunchShape};
 use std::io::Write;
 use std::sync::Arc;
@@ -380,7 +380,7 @@ fn scratch_is_zero_and_survives_growth_under_a_graph() {
 #[test]
 fn without_embedded_ptx_the_error_says_what_to_run() {
     let (device, _) = gpu_or_skip!("without_embedded_ptx_the_error_says_what_to_run");
-    if !embedded::MODULES.is_empty() {
+    if !crate::info::collect().ptx.modules.is_empty() {
         return; // This binary has some.
     }
     let a = device.upload(&[1f32]).expect("upload");
