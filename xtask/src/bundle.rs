@@ -1,5 +1,5 @@
-//! `cargo xtask bundle`: `dist/` with the binary, the compiled tests and the script that
-//! runs them on a machine without Rust.
+//! `cargo xtask bundle`: `dist/` with the binary, the compiled tests, the PTX and the
+//! script that runs the tests on a machine without Rust.
 
 use crate::build_ptx::{self, Options};
 use crate::process::{Run, step};
@@ -56,6 +56,8 @@ pub fn run() -> Result<()> {
     for test in &tests {
         pack(&test.path, &folder.join(&test.name))?;
     }
+    // Some tests read the PTX itself.
+    copy_folder(&workspace.ptx(), &fresh.join("ptx")).context("cannot copy the PTX")?;
     let script = fresh.join("run-tests.sh");
     fs::write(&script, SCRIPT)?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
@@ -70,7 +72,7 @@ pub fn run() -> Result<()> {
     remove(&dist)?;
     move_folder(&fresh, &dist)?;
     println!(
-        "{}: ferroseq, {} test executables, run-tests.sh; {:.1} MB",
+        "{}: ferroseq, {} test executables, the PTX, run-tests.sh; {:.1} MB",
         dist.display(),
         tests.len(),
         bytes as f64 / 1e6
@@ -239,10 +241,11 @@ mod tests {
 
     #[test]
     fn the_tests_get_their_environment_and_arguments() {
-        let script =
-            format!("echo \"$FERROSEQ_REQUIRE_CUDA <$1> <$2>\"; \"$FERROSEQ_BIN\" x; {GOOD}");
+        let script = format!(
+            "echo \"$FERROSEQ_REQUIRE_CUDA <$1> <$2>\"; \"$FERROSEQ_BIN\" \"${{FERROSEQ_PTX_DIR##*/}}\"; {GOOD}"
+        );
         let (code, text) = run_script(&[("a", &script)], "'one two' three");
-        assert!(text.contains("1 <one two> <three>\ninfo: x\n"), "{text}");
+        assert!(text.contains("1 <one two> <three>\ninfo: ptx\n"), "{text}");
         assert_eq!(code, 0);
     }
 

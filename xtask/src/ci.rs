@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: format, lints, docs, licences, tests. Installs cargo-deny into
+//! `cargo xtask ci`: format, licences, lints, docs, tests: what is quick first. Installs cargo-deny into
 //! `target/tools` if it is not there.
 
 use crate::process::{Run, step};
@@ -30,6 +30,7 @@ pub fn run(args: Args) -> Result<()> {
         let check = cargo(&["fmt", "--all", "--check"]).show();
         check.context("mend it with: cargo fmt --all")
     })?;
+    timed("licences, bans, sources", || deny(&workspace))?;
     timed("lints", || {
         let args = [
             "clippy",
@@ -46,7 +47,6 @@ pub fn run(args: Args) -> Result<()> {
             .env("RUSTDOCFLAGS", "-D warnings")
             .show()
     })?;
-    timed("licences, bans, sources", || deny(&workspace))?;
     if !args.no_test {
         timed("tests", || test::run(test::Args::default()))?;
     }

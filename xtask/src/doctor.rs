@@ -5,7 +5,7 @@ use crate::manifest::{Manifest, State};
 use crate::process::Run;
 use crate::ptxas;
 use crate::setup;
-use crate::toolchain::{self, Compiler, Places};
+use crate::toolchain::{self, Compiler, ENVIRONMENT, Places, Search};
 use crate::version::Release;
 use crate::workspace::{Workspace, on_path};
 use serde::Serialize;
@@ -92,15 +92,12 @@ fn checks() -> Vec<Check> {
             return vec![Check::missing("workspace", format!("{error:#}"), remedy)];
         }
     };
-    let search = toolchain::find(&Places::here());
+    let places = Places::here();
+    let search = toolchain::find(&places);
     let mut checks = vec![host(&workspace), linker()];
     match &search.compiler {
         Some(compiler) => checks.extend(device(compiler)),
-        None => checks.push(Check::missing(
-            "device compiler",
-            setup::describe(&search),
-            format!("cargo xtask setup\nor by hand. {}", setup::remedy()),
-        )),
+        None => checks.push(no_device(&places, &search)),
     }
     checks.push(ptx(&workspace, search.compiler.as_ref()));
     checks.push(match ptxas::find(&workspace) {
@@ -174,6 +171,15 @@ fn device(compiler: &Compiler) -> [Check; 2] {
         ),
         Check::ok("library sources", compiler.library.display().to_string()),
     ]
+}
+
+fn no_device(places: &Places, search: &Search) -> Check {
+    // A compiler that the user named is the only one looked at; setup respects that too.
+    let remedy = match places.explicit {
+        Some(_) => format!("unset {ENVIRONMENT}; cargo xtask setup"),
+        None => format!("cargo xtask setup\nor by hand. {}", setup::remedy()),
+    };
+    Check::missing("device compiler", setup::describe(search), remedy)
 }
 
 fn ptx(workspace: &Workspace, compiler: Option<&Compiler>) -> Check {
@@ -308,6 +314,26 @@ mod tests {
         let text = "# why\n[toolchain]\nchannel = \"1.95.0\"\n";
         assert_eq!(pinned_channel(text).as_deref(), Some("1.95.0"));
         assert_eq!(pinned_channel("[toolchain]\n"), None);
+    }
+
+    #[test]
+    fn the_remedy_for_a_compiler_that_was_named_is_to_name_none() {
+        let mut places = Places {
+            explicit: Some("/nowhere/rustc".into()),
+            rustup_toolchains: None,
+            path: Vec::new(),
+        };
+        let remedy = |places: &Places| {
+            let check = no_device(places, &toolchain::find(places));
+            assert_eq!(check.state, Standing::Missing);
+            check.remedy.unwrap()
+        };
+        assert_eq!(
+            remedy(&places),
+            "unset FERROSEQ_DEVICE_RUSTC; cargo xtask setup"
+        );
+        places.explicit = None;
+        assert!(remedy(&places).starts_with("cargo xtask setup\n"));
     }
 
     #[test]

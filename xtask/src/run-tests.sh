@@ -9,7 +9,8 @@ set -u
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
 FERROSEQ_REQUIRE_CUDA=${FERROSEQ_REQUIRE_CUDA-1}
 FERROSEQ_BIN=$here/ferroseq
-export FERROSEQ_REQUIRE_CUDA FERROSEQ_BIN
+FERROSEQ_PTX_DIR=$here/ptx
+export FERROSEQ_REQUIRE_CUDA FERROSEQ_BIN FERROSEQ_PTX_DIR
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0 broken=

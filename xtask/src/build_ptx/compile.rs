@@ -10,6 +10,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The device crate.
+pub const PACKAGE: &str = "gpu-kernels";
+
 /// The target, in rustc's words.
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
 
@@ -61,22 +64,24 @@ fn build_folder(workspace: &Workspace, arch: Arch, profile: Profile) -> PathBuf 
     workspace.target.join("ptx-build").join(name)
 }
 
+/// The file that cargo leaves the PTX in, as the compiler wrote it.
+fn output(folder: &Path, package: &str, module: &str) -> PathBuf {
+    let name = format!("{module}.ptx");
+    folder.join("out").join(package).join(name)
+}
+
 /// Whether the core library was compiled for it before: the difference between seconds
 /// and a minute.
 pub fn is_warm(workspace: &Workspace, arch: Arch, profile: Profile) -> bool {
-    build_folder(workspace, arch, profile)
-        .join(TRIPLE)
-        .join("ptx/deps")
-        .is_dir()
+    let any = output(&build_folder(workspace, arch, profile), PACKAGE, "any");
+    let outputs = any.parent().and_then(|folder| fs::read_dir(folder).ok());
+    outputs.is_some_and(|mut outputs| outputs.next().is_some())
 }
 
 /// Compiles, and returns the PTX as the compiler wrote it. Prints the compiler's warnings.
 pub fn compile(workspace: &Workspace, compiler: &Compiler, unit: &Unit<'_>) -> Result<String> {
     let folder = build_folder(workspace, unit.arch, unit.profile);
-    let ptx = folder
-        .join("out")
-        .join(unit.package)
-        .join(format!("{}.ptx", unit.module));
+    let ptx = output(&folder, unit.package, unit.module);
     let parent = ptx.parent().context("the PTX has no folder")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     build(compiler, unit, &folder, &ptx)?;

@@ -283,7 +283,7 @@ fn compile_one(
 ) -> Result<Built> {
     let unit = compile::Unit {
         manifest: &workspace.root.join("Cargo.toml"),
-        package: "gpu-kernels",
+        package: compile::PACKAGE,
         features: family.feature,
         module: family.module,
         arch,
