@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print JSON: {"ok": …, "checks": [{"name", "state", "found", "remedy"}]}.
+    /// Print JSON: `{"ok": …, "checks": [{"name", "state", "found", "remedy"}]}`.
     #[arg(long)]
     json: bool,
 }

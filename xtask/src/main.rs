@@ -99,7 +99,7 @@ Examples:
     ///
     /// Sets up, builds the PTX and the release binary, makes input files a.npy (uniform in
     /// [0.8, 1)) and b.npy (standard normal), runs `ferroseq scan` from file to file, and
-    /// compares every element with the definition h[t] = a[t]*h[t-1] + b[t] in float64.
+    /// compares every element with the definition `h[t] = a[t]*h[t-1] + b[t]` in float64.
     /// Prints device, time of the scan, GB/s and error. Without a GPU it runs on the CPU,
     /// and says so.
     #[command(after_help = "\

@@ -38,7 +38,7 @@ fn write(shape: [usize; 3], path: &Path, mut next: impl FnMut() -> f32) -> Resul
 }
 
 /// The largest |h - oracle| / max(1, |oracle|) over all elements, where the oracle is
-/// h[t] = a[t] * h[t-1] + b[t] in f64. Infinite where `h` is not a number.
+/// `h[t] = a[t] * h[t-1] + b[t]` in f64. Infinite where `h` is not a number.
 pub fn largest_error(shape: [usize; 3], a: &Path, b: &Path, h: &Path) -> Result<f64> {
     let [batch, length, channels] = shape;
     let mut a = Values::open(a, shape)?;
