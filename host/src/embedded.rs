@@ -45,7 +45,7 @@ pub(crate) struct Origin {
     pub(crate) compiler: String,
     /// Its LLVM.
     pub(crate) llvm: String,
-    /// `release`, or `debug` with line tables.
+    /// `release`, or `debug` with source lines.
     pub(crate) profile: String,
 }
 

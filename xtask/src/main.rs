@@ -92,7 +92,7 @@ Examples:
 Examples:
   cargo xtask build-ptx
   cargo xtask build-ptx --arch sm_80,sm_90,sm_100
-  cargo xtask build-ptx --debug        line tables, for profilers")]
+  cargo xtask build-ptx --debug        with source lines, for profilers")]
     BuildPtx(build_ptx::Args),
 
     /// Scan a file on the best device there is, and check the result.

@@ -57,7 +57,7 @@ impl From<Arch> for String {
     }
 }
 
-/// Optimised for running, or with line tables for a profiler.
+/// Optimised for running, or with source lines for a profiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
@@ -283,7 +283,8 @@ mod tests {
     fn fresh_until_an_input_changes() {
         let folder = built();
         assert_eq!(state(folder.path(), &inputs()), State::Fresh);
-        let changes: [(fn(&mut Inputs), &str); 6] = [
+        type Change = (fn(&mut Inputs), &'static str);
+        let changes: [Change; 6] = [
             (
                 |i| i.codegen = "nvvm".into(),
                 "code generator changed from nvptx to nvvm",

@@ -42,7 +42,7 @@ pub struct Unit<'a> {
     pub module: &'a str,
     /// The architecture.
     pub arch: Arch,
-    /// With line tables or without.
+    /// With source lines or without.
     pub profile: Profile,
 }
 
@@ -56,34 +56,28 @@ pub fn flags() -> Vec<String> {
 
 /// Cargo's target folder for an architecture. Each has one of its own: the core library is
 /// compiled with the flags of the architecture too, and would be rebuilt at every change.
-fn build_folder(workspace: &Workspace, arch: Arch, profile: Profile) -> PathBuf {
-    let name = match profile {
-        Profile::Release => arch.to_string(),
-        Profile::Debug => format!("{arch}-debug"),
-    };
-    workspace.target.join("ptx-build").join(name)
+fn build_folder(workspace: &Workspace, arch: Arch) -> PathBuf {
+    workspace.target.join("ptx-build").join(arch.to_string())
 }
 
-/// The file that cargo leaves the PTX in, as the compiler wrote it.
-fn output(folder: &Path, package: &str, module: &str) -> PathBuf {
-    let name = format!("{module}.ptx");
-    folder.join("out").join(package).join(name)
+/// Where the compiler writes the PTX of a crate's modules to.
+fn output_folder(folder: &Path, package: &str) -> PathBuf {
+    folder.join("out").join(package)
 }
 
 /// Whether the core library was compiled for it before: the difference between seconds
 /// and a minute.
-pub fn is_warm(workspace: &Workspace, arch: Arch, profile: Profile) -> bool {
-    let any = output(&build_folder(workspace, arch, profile), PACKAGE, "any");
-    let outputs = any.parent().and_then(|folder| fs::read_dir(folder).ok());
-    outputs.is_some_and(|mut outputs| outputs.next().is_some())
+pub fn is_warm(workspace: &Workspace, arch: Arch) -> bool {
+    let outputs = output_folder(&build_folder(workspace, arch), PACKAGE);
+    fs::read_dir(outputs).is_ok_and(|mut outputs| outputs.next().is_some())
 }
 
 /// Compiles, and returns the PTX as the compiler wrote it. Prints the compiler's warnings.
 pub fn compile(workspace: &Workspace, compiler: &Compiler, unit: &Unit<'_>) -> Result<String> {
-    let folder = build_folder(workspace, unit.arch, unit.profile);
-    let ptx = output(&folder, unit.package, unit.module);
-    let parent = ptx.parent().context("the PTX has no folder")?;
-    fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
+    let folder = build_folder(workspace, unit.arch);
+    let outputs = output_folder(&folder, unit.package);
+    fs::create_dir_all(&outputs).with_context(|| format!("cannot create {}", outputs.display()))?;
+    let ptx = outputs.join(format!("{}-{}.ptx", unit.module, unit.profile));
     build(compiler, unit, &folder, &ptx)?;
     if !ptx.is_file() {
         // Cargo knows its own outputs, not this one: if someone removed it, make it again.
@@ -108,13 +102,18 @@ fn build(compiler: &Compiler, unit: &Unit<'_>, folder: &Path, ptx: &Path) -> Res
     // families, and after a build that cargo finds fresh it would be another's.
     let mut emit = OsString::from("asm=");
     emit.push(ptx);
-    let run = cargo(compiler, unit, folder, "rustc")?
+    let mut run = cargo(compiler, unit, folder, "rustc")?
         .args(["--quiet", "-Zbuild-std=core", "--package", unit.package])
         .args(["--lib", "--crate-type", "cdylib"])
         .args(["--no-default-features", "--features", unit.features])
         .arg("--")
         .arg("--emit")
         .arg(emit);
+    if unit.profile == Profile::Debug {
+        // For this crate alone, so that the core library serves both profiles. Anything
+        // more than directives makes sections that ptxas does not read.
+        run = run.arg("-Cdebuginfo=line-directives-only");
+    }
     let (_, warnings) = run.capture_both().with_context(|| {
         format!(
             "cannot compile {} ({}) for {}",
@@ -141,10 +140,6 @@ fn cargo(compiler: &Compiler, unit: &Unit<'_>, folder: &Path, command: &str) -> 
             run = run.without_env(&name);
         }
     }
-    let debug = match unit.profile {
-        Profile::Release => "false",
-        Profile::Debug => "line-tables-only",
-    };
     Ok(run
         .env("RUSTC", &compiler.rustc)
         // -Zbuild-std and the device crate's features are unstable.
@@ -153,7 +148,6 @@ fn cargo(compiler: &Compiler, unit: &Unit<'_>, folder: &Path, command: &str) -> 
         .env("RUSTC_WRAPPER", "")
         .env("RUSTC_WORKSPACE_WRAPPER", "")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .env("CARGO_PROFILE_PTX_DEBUG", debug)
         .arg(command)
         .arg("--manifest-path")
         .arg(unit.manifest)

@@ -38,8 +38,8 @@ pub struct Args {
     /// Nothing but the code (the default).
     #[arg(long, conflicts_with = "debug")]
     release: bool,
-    /// The same code with line tables, so that profilers and compute-sanitizer show
-    /// source lines.
+    /// The same code with source lines, so that profilers and compute-sanitizer show
+    /// them.
     #[arg(long)]
     debug: bool,
 }
@@ -63,7 +63,7 @@ pub struct Options {
     pub archs: Vec<Arch>,
     /// The code generator.
     pub codegen: Codegen,
-    /// With line tables or without.
+    /// With source lines or without.
     pub profile: Profile,
 }
 
@@ -224,7 +224,7 @@ fn compile_all(
     let mut built = Vec::new();
     for group in archs.chunks(width) {
         for &arch in group {
-            let first = !compile::is_warm(workspace, arch, profile);
+            let first = !compile::is_warm(workspace, arch);
             step(format_args!(
                 "compiling {} for {arch}{}",
                 modules().join(", "),
