@@ -57,20 +57,23 @@ pub struct Required {
 impl<T> LinearScanParams<T> {
     /// What the kernel may access with these parameters; `None` if it is more than 64 bits count.
     pub fn required(&self) -> Option<Required> {
-        let states = self.sequences.checked_mul(self.channels)?;
-        let last = |count: u64, stride: u64| (count - 1).checked_mul(stride);
-        let elements = if states == 0 || self.length == 0 {
+        let sequences = u64::from(self.sequences);
+        let states = sequences.checked_mul(self.channels)?;
+        // Packed sequences are one batch element of `length` time steps.
+        let batch = if self.offsets.is_null() {
+            sequences
+        } else {
+            sequences.min(1)
+        };
+        let elements = if batch == 0 || self.length == 0 || self.channels == 0 {
             0
         } else {
-            last(self.sequences, self.sequence_stride)?
-                .checked_add(last(self.length, self.time_stride)?)?
-                .checked_add(last(self.channels, self.channel_stride)?)?
-                .checked_add(1)?
+            batch.checked_mul(self.length)?.checked_mul(self.channels)?
         };
         Some(Required {
             elements,
             states,
-            offsets: self.sequences.checked_add(1)?,
+            offsets: sequences + 1,
         })
     }
 }
@@ -79,7 +82,7 @@ impl<T> LinearScanParams<T> {
 mod tests {
     use super::*;
 
-    fn params(counts: [u64; 3], strides: [u64; 3]) -> LinearScanParams<f32> {
+    fn params(sequences: u32, length: u64, channels: u64) -> LinearScanParams<f32> {
         LinearScanParams {
             a: Global::null(),
             b: Global::null(),
@@ -87,30 +90,40 @@ mod tests {
             h0: Global::null(),
             final_state: Global::null(),
             offsets: Global::null(),
-            sequences: counts[0],
-            length: counts[1],
-            channels: counts[2],
-            sequence_stride: strides[0],
-            time_stride: strides[1],
-            channel_stride: strides[2],
+            scratch: Global::null(),
+            length,
+            channels,
+            sequences,
+            groups: 0,
+            tiles: 0,
+            tiles_per_sequence: 0,
+            log2_steps: 0,
+            log2_lanes: 0,
+            window: 0,
             reverse: 0,
-            padding: 0,
         }
     }
 
     #[test]
     fn a_contiguous_tensor_requires_its_own_size() {
         let elements = |params: LinearScanParams<f32>| params.required().map(|r| r.elements);
-        assert_eq!(elements(params([2, 3, 4], [12, 4, 1])), Some(24));
-        assert_eq!(elements(params([2, 3, 4], [12, 1, 3])), Some(24));
-        assert_eq!(elements(params([3, 6, 4], [0, 4, 1])), Some(24));
-        assert_eq!(elements(params([2, 0, 4], [0, 4, 1])), Some(0));
-        assert_eq!(elements(params([0, 3, 4], [12, 4, 1])), Some(0));
+        assert_eq!(elements(params(2, 3, 4)), Some(24));
+        let packed = LinearScanParams {
+            offsets: Global::from_address(16),
+            ..params(3, 6, 4)
+        };
+        assert_eq!(elements(packed), Some(24));
+        assert_eq!(elements(params(2, 0, 4)), Some(0));
+        assert_eq!(elements(params(0, 3, 4)), Some(0));
     }
 
     #[test]
     fn sizes_past_64_bits_are_not_wrapped() {
-        assert_eq!(params([1 << 33, 2, 1 << 33], [0, 1, 1]).required(), None);
-        assert_eq!(params([3, 2, 1], [1 << 63, 1, 1]).required(), None);
+        assert_eq!(params(1, 1 << 33, 1 << 33).required(), None);
+        assert_eq!(
+            params(3, 1 << 62, 1).required().map(|r| r.elements),
+            Some(3 << 62)
+        );
+        assert_eq!(params(4, 1 << 62, 1).required(), None);
     }
 }

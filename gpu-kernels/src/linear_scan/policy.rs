@@ -1,6 +1,5 @@
 //! Tile sizes of the linear scan and the launches that follow from them.
 
-use super::LinearScanParams;
 use crate::scan::block::{THREADS, board_bytes};
 use crate::scan::lookback::{Scratch, window_bytes};
 use crate::simt::LaunchShape;
@@ -207,19 +206,4 @@ pub fn launch(
         window,
         tiling,
     })
-}
-
-impl<T> LinearScanParams<T> {
-    /// Sets what `launch` decided.
-    pub fn with(self, launch: &Launch) -> Self {
-        Self {
-            groups: launch.groups,
-            tiles: launch.tiles,
-            tiles_per_sequence: launch.tiles_per_sequence,
-            log2_steps: launch.tiling.log2_steps,
-            log2_lanes: launch.tiling.log2_lanes,
-            window: launch.window,
-            ..self
-        }
-    }
 }
