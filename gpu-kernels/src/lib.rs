@@ -21,6 +21,7 @@ pub mod simt;
 
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
+pub mod scan;
 
 use simt::EntryInfo;
 

@@ -31,6 +31,7 @@ pub mod ops;
 mod cpu;
 #[allow(unsafe_code)]
 pub mod cuda;
+mod embedded;
 mod launch;
 
 pub use buffer::Buffer;

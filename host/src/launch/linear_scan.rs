@@ -1,14 +1,241 @@
 //! Linear scan on a device that runs kernels.
 
-use super::Launcher;
-use crate::dtype::Element;
-use crate::error::Result;
-use crate::ops::{LinearScan, LinearScanArgs};
+use super::{Kernels, Launcher};
+use crate::buffer::Buffer;
+use crate::dtype::{Data, Element};
+use crate::error::{Error, Result};
+use crate::ops::{Layout, LinearScan, LinearScanArgs};
+use gpu_kernels::linear_scan::policy::{self, Orientation};
+use gpu_kernels::linear_scan::{LinearScanParams, MODULE};
+use gpu_kernels::simt::Global;
 
 pub(crate) fn run<T: Element>(
-    _op: &LinearScan,
-    _device: &impl Launcher,
-    _args: LinearScanArgs<'_, T>,
+    op: &LinearScan,
+    device: &impl Launcher,
+    args: LinearScanArgs<'_, T>,
 ) -> Result<()> {
-    todo!("typed launch")
+    let sequences = op.sequences(args.offsets);
+    if sequences == 0 || op.channels == 0 {
+        return Ok(());
+    }
+    let orientation = match op.layout {
+        Layout::Bld => Orientation::Rows,
+        Layout::Bdl => Orientation::Columns,
+    };
+    let size = T::DTYPE.size() as u32;
+    let launch = policy::launch(
+        sequences as u64,
+        op.length as u64,
+        op.channels as u64,
+        size,
+        orientation,
+        args.offsets.is_some(),
+    )
+    .ok_or_else(|| too_large(op))?;
+    let params = params(op, &args, sequences, &launch).ok_or_else(|| too_large(op))?;
+    check(op, &params, &args)?;
+    let scratch_bytes = usize::try_from(launch.scratch_words.saturating_mul(8));
+    let scratch = match scratch_bytes.map_err(|_| too_large(op))? {
+        0 => Global::null(),
+        bytes => device.scratch(MODULE, bytes)?.cast(),
+    };
+    let params = LinearScanParams { scratch, ..params };
+    let full = launch.tiling.is_full(size, orientation);
+    let shape = launch.shape;
+    match (orientation, full) {
+        (Orientation::Rows, true) => device.launch::<<T as Kernels>::RowsFull>(shape, params),
+        (Orientation::Rows, false) => device.launch::<<T as Kernels>::Rows>(shape, params),
+        (Orientation::Columns, true) => device.launch::<<T as Kernels>::ColumnsFull>(shape, params),
+        (Orientation::Columns, false) => device.launch::<<T as Kernels>::Columns>(shape, params),
+    }
+}
+
+/// The parameters, but for the scratch memory; `None` if there are too many sequences.
+fn params<T: Element>(
+    op: &LinearScan,
+    args: &LinearScanArgs<'_, T>,
+    sequences: usize,
+    launch: &policy::Launch,
+) -> Option<LinearScanParams<T>> {
+    Some(LinearScanParams {
+        a: args.a.global(),
+        b: args.b.map_or_else(|| args.h.global(), Buffer::global),
+        h: args.h.global(),
+        h0: args.h0.map_or(Global::null(), Buffer::global),
+        final_state: args
+            .final_state
+            .as_ref()
+            .map_or(Global::null(), |state| state.global()),
+        offsets: args
+            .offsets
+            .map_or(Global::null(), |offsets| offsets.buffer().global()),
+        scratch: Global::null(),
+        length: op.length as u64,
+        channels: op.channels as u64,
+        sequences: u32::try_from(sequences).ok()?,
+        groups: launch.groups,
+        tiles: launch.tiles,
+        tiles_per_sequence: launch.tiles_per_sequence,
+        log2_steps: launch.tiling.log2_steps,
+        log2_lanes: launch.tiling.log2_lanes,
+        window: launch.window,
+        reverse: op.reverse.into(),
+    })
+}
+
+/// The last word before the device: no buffer is shorter than what the kernel accesses for
+/// these parameters.
+fn check<T: Element>(
+    op: &LinearScan,
+    params: &LinearScanParams<T>,
+    args: &LinearScanArgs<'_, T>,
+) -> Result<()> {
+    let required = params.required().ok_or_else(|| too_large(op))?;
+    covers("a", args.a, required.elements)?;
+    if let Some(b) = args.b {
+        covers("b", b, required.elements)?;
+    }
+    covers("h", args.h, required.elements)?;
+    if let Some(h0) = args.h0 {
+        covers("h0", h0, required.states)?;
+    }
+    if let Some(state) = &args.final_state {
+        covers("final_state", state, required.states)?;
+    }
+    match args.offsets {
+        Some(offsets) => covers("cu_seqlens", offsets.buffer(), required.offsets),
+        None => Ok(()),
+    }
+}
+
+fn covers<U: Data>(argument: &'static str, buffer: &Buffer<U>, required: u64) -> Result<()> {
+    if buffer.len() as u64 >= required {
+        return Ok(());
+    }
+    Err(Error::Length {
+        operation: "linear scan",
+        argument,
+        found: buffer.len(),
+        expected: usize::try_from(required).unwrap_or(usize::MAX),
+        shape: "what the kernel accesses".to_owned(),
+    })
+}
+
+fn too_large(op: &LinearScan) -> Error {
+    Error::TooLarge {
+        operation: "linear scan",
+        shape: format!("{op:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use crate::ops::SequenceOffsets;
+    use gpu_kernels::simt::{Entry, LaunchShape};
+    use half::{bf16, f16};
+    use std::any::Any;
+    use std::cell::RefCell;
+
+    type Launch = (&'static str, LaunchShape, Box<dyn Any>);
+
+    /// Notes launches instead of running them.
+    #[derive(Default)]
+    struct Recorder(RefCell<Vec<Launch>>);
+
+    impl Launcher for Recorder {
+        fn launch<K: Entry>(&self, shape: LaunchShape, params: K::Params) -> Result<()> {
+            let launch = (K::INFO.name, shape, Box::new(params) as Box<dyn Any>);
+            self.0.borrow_mut().push(launch);
+            Ok(())
+        }
+        fn scratch(&self, _: &'static str, bytes: usize) -> Result<Global<u32>> {
+            Ok(Global::from_address(bytes as u64))
+        }
+    }
+
+    fn record<T: Element>(op: LinearScan, offsets: Option<&[i64]>) -> Vec<Launch> {
+        let device = Device::cpu();
+        let buffer = || {
+            let elements = op.elements().expect("fits");
+            device.alloc::<T>(elements).expect("memory")
+        };
+        let offsets =
+            offsets.map(|offsets| SequenceOffsets::new(&device, offsets).expect("offsets"));
+        let recorder = Recorder::default();
+        let args = LinearScanArgs {
+            a: &buffer(),
+            b: Some(&buffer()),
+            h: &mut buffer(),
+            h0: None,
+            final_state: None,
+            offsets: offsets.as_ref(),
+        };
+        run(&op, &recorder, args).expect("launch");
+        recorder.0.into_inner()
+    }
+
+    #[test]
+    fn element_type_layout_and_size_pick_the_kernel() {
+        let small = LinearScan::new(2, 3, 4);
+        assert_eq!(record::<f32>(small, None)[0].0, "linear_scan_f32_rows");
+        assert_eq!(record::<f16>(small, None)[0].0, "linear_scan_f16_rows");
+        assert_eq!(record::<bf16>(small, None)[0].0, "linear_scan_bf16_rows");
+        let columns = small.layout(Layout::Bdl);
+        assert_eq!(record::<f32>(columns, None)[0].0, "linear_scan_f32_columns");
+        let large = LinearScan::new(1, 1024, 64);
+        assert_eq!(record::<f32>(large, None)[0].0, "linear_scan_f32_rows_full");
+        let columns = large.layout(Layout::Bdl);
+        assert_eq!(
+            record::<f32>(columns, None)[0].0,
+            "linear_scan_f32_columns_full"
+        );
+    }
+
+    #[test]
+    fn scratch_memory_is_for_sequences_of_several_tiles() {
+        let scratch = |length| {
+            let launches = record::<f32>(LinearScan::new(1, length, 32), None);
+            let params: &LinearScanParams<f32> =
+                launches[0].2.downcast_ref().expect("f32 parameters");
+            !params.scratch.is_null()
+        };
+        assert!(!scratch(256));
+        assert!(scratch(257));
+    }
+
+    #[test]
+    fn nothing_is_launched_where_there_is_no_channel() {
+        for (batch, channels) in [(0, 4), (2, 0), (0, 0)] {
+            assert!(record::<f32>(LinearScan::new(batch, 3, channels), None).is_empty());
+        }
+        // With no time step there are still final states to write.
+        assert_eq!(record::<f32>(LinearScan::new(2, 0, 4), None).len(), 1);
+        let packed = LinearScan::new(1, 0, 4);
+        assert_eq!(record::<f32>(packed, Some(&[0, 0, 0])).len(), 1);
+    }
+
+    #[test]
+    fn a_buffer_the_kernel_would_leave_is_refused() {
+        let device = Device::cpu();
+        let (short, full) = (device.alloc::<f32>(23), device.alloc::<f32>(24));
+        let (short, mut full) = (short.expect("memory"), full.expect("memory"));
+        let args = LinearScanArgs {
+            a: &short,
+            b: None,
+            h: &mut full,
+            h0: None,
+            final_state: None,
+            offsets: None,
+        };
+        let recorder = Recorder::default();
+        let error = run(&LinearScan::new(2, 3, 4), &recorder, args).expect_err("too short");
+        let text = error.to_string();
+        assert!(
+            text.contains("`a` holds 23 elements, expected 24"),
+            "{text}"
+        );
+        assert!(recorder.0.borrow().is_empty());
+    }
 }
