@@ -25,6 +25,7 @@ pub mod device;
 pub mod dtype;
 pub mod error;
 pub mod info;
+pub mod io;
 pub mod ops;
 
 mod cpu;
