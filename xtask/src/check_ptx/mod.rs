@@ -1,0 +1,300 @@
+//! `cargo xtask check-ptx`: what the compiler made of the kernels.
+//!
+//! ptxas accepts miscompiled barriers and shuffles, and no GPU is at hand in CI, so the
+//! PTX itself is read. `docs/check-ptx.md` says what is checked and what cannot be.
+
+mod cfg;
+mod converge;
+mod count;
+mod divergence;
+mod parse;
+mod ptx;
+mod ptxas;
+mod report;
+mod snapshot;
+mod statements;
+mod transfer;
+mod value;
+
+use anyhow::{Context, Result, bail, ensure};
+use rayon::prelude::*;
+use report::{AssembledRow, EntryRow, Report};
+use snapshot::{Found, Snapshot};
+use std::path::{Path, PathBuf};
+
+/// Checks the PTX of the kernels without a GPU
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Check the files DIR/<arch>/<module>.ptx instead of building the kernels
+    #[arg(long, value_name = "DIR")]
+    ptx_dir: Option<PathBuf>,
+    /// The compiler that made the files of --ptx-dir, as `rustc --version` names it
+    #[arg(long, value_name = "TEXT", requires = "ptx_dir")]
+    compiler: Option<String>,
+    /// Code generator whose part of the snapshot to compare with
+    #[arg(long, value_name = "NAME", default_value = "nvptx")]
+    codegen: String,
+    /// Check only this module; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    module: Vec<String>,
+    /// Write what was found to the snapshot; REASON says why the change is right
+    #[arg(long, value_name = "REASON")]
+    accept: Option<String>,
+    /// The snapshot
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "gpu-kernels/ptx-snapshot.json"
+    )]
+    snapshot: PathBuf,
+    /// The ptxas to use (default: FERROSEQ_PTXAS, PATH, a CUDA toolkit, target/ptxas)
+    #[arg(long, value_name = "FILE", conflicts_with = "no_ptxas")]
+    ptxas: Option<PathBuf>,
+    /// Read the PTX only; do not assemble it
+    #[arg(long)]
+    no_ptxas: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Exit status: 0 when all is well, 1 when a check fails or cannot be made.
+
+Examples:
+  cargo xtask check-ptx
+      Build the kernels, compare with the snapshot, assemble for every architecture.
+  cargo xtask check-ptx --accept 'linear scan: look-back adds two fences'
+      Take over the new counts. The convergence check and ptxas still apply.
+  cargo xtask check-ptx --ptx-dir other --no-ptxas --json
+      Only read files that are there already.";
+
+/// One PTX file.
+struct File {
+    module: String,
+    path: PathBuf,
+    ptx: ptx::Module,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A check failed, or could not be made.
+pub fn run(args: Args) -> Result<()> {
+    if let Some(reason) = &args.accept {
+        ensure!(
+            !reason.trim().is_empty(),
+            "--accept: the reason is empty; say why the change is right"
+        );
+    }
+    let (directory, compiler) = source(&args)?;
+    let files = read(&directory, &args.module)?;
+    let mut snapshot = Snapshot::load(&args.snapshot)?;
+    let part = snapshot.0.entry(args.codegen.clone()).or_default();
+    let mut report = Report {
+        codegen: args.codegen.clone(),
+        compiler: compiler.clone(),
+        ..Report::default()
+    };
+    let found = inspect(&files, part, &mut report)?;
+    let complete = args.module.is_empty();
+    match &args.accept {
+        Some(reason) => part.accept(&found, complete, &compiler, reason),
+        None => {
+            let comparison = part.compare(&found, complete, &compiler);
+            report.errors.extend(comparison.errors);
+            report.warnings.extend(comparison.warnings);
+        }
+    }
+    if args.ptx_dir.is_none() && complete {
+        report.errors.extend(missing_entries(&found));
+    }
+    if !args.no_ptxas {
+        assemble(&find_ptxas(args.ptxas)?, &files, &mut report)?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{report}");
+    }
+    if args.accept.is_some() {
+        snapshot.save(&args.snapshot)?;
+        eprintln!("wrote {}", args.snapshot.display());
+    }
+    if !report.errors.is_empty() {
+        bail!(
+            "{} checks failed; if a change of counts is meant, accept it with --accept REASON",
+            report.errors.len()
+        );
+    }
+    Ok(())
+}
+
+/// The folder with a folder for each architecture, and the compiler that filled it.
+fn source(args: &Args) -> Result<(PathBuf, String)> {
+    let directory = args.ptx_dir.clone();
+    let directory = directory.unwrap_or_else(|| Path::new("target/ptx").join(&args.codegen));
+    let compiler = args.compiler.clone();
+    Ok((directory, compiler.unwrap_or_else(|| "unknown".to_owned())))
+}
+
+/// Reads and parses `DIR/<arch>/<module>.ptx`, sorted by module and architecture.
+fn read(directory: &Path, modules: &[String]) -> Result<Vec<File>> {
+    let list = |folder: &Path| -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(folder);
+        let entries = entries.with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut paths = Vec::new();
+        for entry in entries {
+            paths.push(entry?.path());
+        }
+        paths.sort();
+        Ok(paths)
+    };
+    let mut files = Vec::new();
+    for folder in list(directory)?.into_iter().filter(|p| p.is_dir()) {
+        for path in list(&folder)? {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let wanted = modules.is_empty() || modules.iter().any(|m| *m == stem);
+            if path.extension().is_none_or(|e| e != "ptx") || !wanted {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path);
+            let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+            let ptx = parse::module(&text);
+            files.push(File {
+                module: stem.into_owned(),
+                ptx: ptx.with_context(|| format!("cannot parse {}", path.display()))?,
+                path,
+            });
+        }
+    }
+    for module in modules {
+        ensure!(
+            files.iter().any(|f| f.module == *module),
+            "--module: no `{module}.ptx` in the folders of {}",
+            directory.display()
+        );
+    }
+    ensure!(
+        !files.is_empty(),
+        "no <arch>/<module>.ptx in {}",
+        directory.display()
+    );
+    files.sort_by(|a, b| (&a.module, &a.ptx.target).cmp(&(&b.module, &b.ptx.target)));
+    Ok(files)
+}
+
+/// Counts and convergence; gives the counts by entry point and architecture.
+fn inspect(files: &[File], part: &snapshot::Part, report: &mut Report) -> Result<Found> {
+    let mut found = Found::new();
+    for file in files {
+        for function in &file.ptx.functions {
+            let findings = converge::check(&file.ptx, function)
+                .with_context(|| format!("cannot follow {}", file.path.display()))?;
+            let exceptions = part.entries.get(&function.name);
+            let exceptions = exceptions.map_or(&[][..], |e| &e.divergent_ok);
+            let (divergent, complaints) = snapshot::excuse(exceptions, findings);
+            let place = format!("{} ({})", function.name, file.ptx.target);
+            let tell = |text: &String| format!("{place}: {text}");
+            report.errors.extend(complaints.iter().map(tell));
+            let described = divergent.iter().map(|finding| {
+                format!(
+                    "{}:{}: {place}: {}",
+                    file.path.display(),
+                    finding.line,
+                    finding.message
+                )
+            });
+            report.errors.extend(described);
+            if !function.entry {
+                continue;
+            }
+            let counts = count::function(&file.ptx, function);
+            let architectures = found.entry(function.name.clone()).or_default();
+            let twice = architectures.insert(file.ptx.target.clone(), counts.clone());
+            ensure!(twice.is_none(), "{place} is in two files");
+            report.entries.push(EntryRow {
+                module: file.module.clone(),
+                entry: function.name.clone(),
+                ptx: file.ptx.target.clone(),
+                counts,
+                divergent,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The entry points of gpu-kernels that no PTX file has.
+fn missing_entries(found: &Found) -> Vec<String> {
+    let entries = gpu_kernels::FAMILIES.iter().flat_map(|f| f.entries);
+    entries
+        .filter(|entry| !found.contains_key(entry.name))
+        .map(|entry| {
+            format!(
+                "{}: an entry point of gpu-kernels, but in no PTX file",
+                entry.name
+            )
+        })
+        .collect()
+}
+
+fn find_ptxas(given: Option<PathBuf>) -> Result<ptxas::Ptxas> {
+    let named = std::env::var_os("FERROSEQ_PTXAS").filter(|v| !v.is_empty());
+    let path = given.or(named.map(PathBuf::from));
+    let path = path.context("no ptxas; run `cargo xtask setup`")?;
+    ptxas::Ptxas::open(path)
+}
+
+/// Assembles every file for every architecture that can run it.
+fn assemble(ptxas: &ptxas::Ptxas, files: &[File], report: &mut Report) -> Result<()> {
+    let mut work = Vec::new();
+    for file in files {
+        let number = file.ptx.target.strip_prefix("sm_");
+        let oldest: u32 = number.and_then(|n| n.parse().ok()).with_context(|| {
+            format!(
+                "{}: cannot order `.target {}`",
+                file.path.display(),
+                file.ptx.target
+            )
+        })?;
+        let architectures = ptxas.architectures.iter().filter(|&&a| a >= oldest);
+        work.extend(architectures.map(|&architecture| (file, architecture)));
+    }
+    eprintln!(
+        "==> ptxas {}: {} files to assemble",
+        ptxas.version,
+        work.len()
+    );
+    let done: Vec<_> = work
+        .par_iter()
+        .map(|&(file, architecture)| ptxas.assemble(&file.path, architecture))
+        .collect();
+    for ((file, architecture), usages) in work.into_iter().zip(done) {
+        let usages = match usages {
+            Ok(usages) => usages,
+            Err(refusal) => {
+                report.errors.push(format!("{refusal:#}"));
+                continue;
+            }
+        };
+        for (entry, usage) in usages {
+            let known = gpu_kernels::FAMILIES.iter().flat_map(|f| f.entries);
+            let bounds = known.filter(|e| e.name == entry).map(|e| e.bounds).next();
+            let row = AssembledRow {
+                module: file.module.clone(),
+                entry,
+                ptx: file.ptx.target.clone(),
+                architecture,
+                usage,
+                register_budget: bounds
+                    .map(|b| ptxas::register_budget(b.max_threads, b.min_blocks)),
+            };
+            report.errors.extend(row.fault());
+            report.assembled.push(row);
+        }
+    }
+    report.ptxas = Some(ptxas.version.clone());
+    Ok(())
+}
