@@ -158,7 +158,10 @@ fn ends_launch(module: &Module, instruction: &Instruction) -> bool {
 }
 
 /// For each block, where it can go; the number of blocks stands for the exit.
-fn successors(function: &Function) -> Result<Vec<Vec<usize>>> {
+///
+/// # Errors
+/// A branch to a label that the function does not have.
+pub fn successors(function: &Function) -> Result<Vec<Vec<usize>>> {
     let mut labels = BTreeMap::new();
     for (at, block) in function.blocks.iter().enumerate() {
         labels.extend(block.labels.iter().map(|label| (label.as_str(), at)));

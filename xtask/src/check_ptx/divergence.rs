@@ -1,8 +1,8 @@
 //! Where threads part: a forward data flow over the registers and blocks of one function.
 //!
 //! Starts from "the same for all" and grows to a fixed point. A register differs if what
-//! it is computed from does (`transfer`), if a branch that differs decides which of its
-//! definitions is the last, or if it leaves a loop that threads leave at different times.
+//! it is computed from does (`transfer`), if a branch that differs decides which of several
+//! writes is the last, or if it leaves a loop that threads leave at different times.
 
 use super::cfg::Cfg;
 use super::ptx::{Function, Instruction, Register};
@@ -31,34 +31,17 @@ pub struct Analysis {
 impl Analysis {
     /// Runs the analysis.
     pub fn new(function: &Function, cfg: &Cfg) -> Self {
-        let definitions = definitions(function);
-        let carried = carried(function, cfg, &definitions);
+        let carried = carried(function, cfg);
         let mut analysis = Self {
-            // A register that nothing writes holds anything.
-            values: definitions
-                .iter()
-                .map(|&count| {
-                    if count == 0 {
-                        Value::Lanes
-                    } else {
-                        Value::Unset
-                    }
-                })
-                .collect(),
+            values: start(function),
             reach: vec![Reach::default(); function.blocks.len()],
         };
-        while analysis.step(function, cfg, &definitions, &carried) {}
+        while analysis.step(function, cfg, &carried) {}
         analysis
     }
 
     /// One pass over the function; whether anything grew.
-    fn step(
-        &mut self,
-        function: &Function,
-        cfg: &Cfg,
-        definitions: &[u32],
-        carried: &[Carried],
-    ) -> bool {
+    fn step(&mut self, function: &Function, cfg: &Cfg, carried: &[Carried]) -> bool {
         let mut grew = false;
         for (at, block) in function.blocks.iter().enumerate() {
             if !cfg.reachable[at] {
@@ -68,14 +51,17 @@ impl Analysis {
                 let result = transfer::result(function, &self.values, instruction);
                 let guard = self.guard(instruction);
                 for register in instruction.split().0.iter().flat_map(|o| &o.registers) {
-                    let mut value = result;
-                    if definitions[register.0] > 1 {
-                        value = value.under(self.reach[at].divergence).under(guard);
-                    }
-                    grew |= self.raise(*register, value);
+                    grew |= self.raise(*register, result.under(guard));
                 }
             }
             grew |= self.part(function, cfg, at);
+        }
+        for merge in &function.merges {
+            for &(register, block) in &merge.from {
+                // Which write is the last differs as the threads that reach it do.
+                let value = self.values[register.0].under(self.reach[block].divergence);
+                grew |= self.raise(merge.into, value);
+            }
         }
         for exit in carried {
             let divergence = self.branch(function, exit.from);
@@ -136,15 +122,18 @@ impl Analysis {
     }
 }
 
-/// How many instructions write each register.
-fn definitions(function: &Function) -> Vec<u32> {
-    let mut count = vec![0; function.registers.len()];
+/// Nothing is known yet, but that a register that nobody writes holds anything.
+fn start(function: &Function) -> Vec<Value> {
+    let mut values = vec![Value::Lanes; function.registers.len()];
     for instruction in function.blocks.iter().flat_map(|b| &b.instructions) {
         for register in instruction.split().0.iter().flat_map(|o| &o.registers) {
-            count[register.0] += 1;
+            values[register.0] = Value::Unset;
         }
     }
-    count
+    for merge in &function.merges {
+        values[merge.into.0] = Value::Unset;
+    }
+    values
 }
 
 /// A way out of a loop, and the registers whose value behind it depends on the round in
@@ -155,7 +144,7 @@ struct Carried {
     registers: BTreeSet<Register>,
 }
 
-fn carried(function: &Function, cfg: &Cfg, definitions: &[u32]) -> Vec<Carried> {
+fn carried(function: &Function, cfg: &Cfg) -> Vec<Carried> {
     let mut all = Vec::new();
     for inside in cfg.loops() {
         let exits: Vec<usize> = inside
@@ -179,7 +168,10 @@ fn carried(function: &Function, cfg: &Cfg, definitions: &[u32]) -> Vec<Carried> 
                 }
             }
         }
-        // One definition that reads nothing the loop writes gives the same in every round.
+        let merges = function.merges.iter();
+        let inner = merges.filter(|m| m.from.iter().any(|(_, block)| inside.contains(block)));
+        written.extend(inner.map(|m| m.into));
+        // What reads nothing that the loop writes gives the same in every round.
         for instruction in inside
             .iter()
             .flat_map(|&b| &function.blocks[b].instructions)
@@ -189,8 +181,7 @@ fn carried(function: &Function, cfg: &Cfg, definitions: &[u32]) -> Vec<Carried> 
             let constant = matches!(instruction.root(), "mov" | "cvt" | "cvta")
                 || instruction.opcode.starts_with("ld.param");
             if constant && instruction.guard.is_none() && !reads.any(|r| written.contains(r)) {
-                let alone = |r: &&Register| definitions[r.0] == 1;
-                for register in to.iter().flat_map(|o| &o.registers).filter(alone) {
+                for register in to.iter().flat_map(|o| &o.registers) {
                     used_outside.remove(register);
                 }
             }

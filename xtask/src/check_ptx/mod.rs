@@ -10,11 +10,15 @@ mod divergence;
 mod parse;
 mod ptx;
 mod ptxas;
+mod registers;
 mod report;
 mod snapshot;
 mod statements;
 mod transfer;
 mod value;
+
+#[cfg(test)]
+mod tests;
 
 use anyhow::{Context, Result, bail, ensure};
 use rayon::prelude::*;

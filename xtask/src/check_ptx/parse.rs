@@ -4,6 +4,7 @@
 //! do; an unknown instruction parses like any other. Touches nothing outside.
 
 use super::ptx::{Block, Function, Instruction, Module, Operand, Register};
+use super::registers;
 use super::statements::{Statement, statements};
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,9 @@ pub fn module(text: &str) -> Result<Module> {
     }
     if module.target.is_empty() {
         bail!("no .target: not a PTX file");
+    }
+    for function in &mut module.functions {
+        registers::tidy(function)?;
     }
     Ok(module)
 }
@@ -127,7 +131,6 @@ impl Body {
 
     fn finish(mut self) -> Function {
         self.cut();
-        fold_constants(&mut self.function);
         self.function
     }
 
@@ -245,37 +248,6 @@ impl Body {
                 Register(registers.len() - 1)
             });
         Some(*id)
-    }
-}
-
-/// Writes a constant in place of a register that is set once, to that constant: some
-/// instructions take their mask from a register only.
-fn fold_constants(function: &mut Function) {
-    let mut writers = vec![0; function.registers.len()];
-    let mut constants = vec![None; function.registers.len()];
-    for instruction in function.blocks.iter().flat_map(|b| &b.instructions) {
-        let (to, from) = instruction.split();
-        for register in to.iter().flat_map(|o| &o.registers) {
-            writers[register.0] += 1;
-            if instruction.root() == "mov"
-                && instruction.guard.is_none()
-                && from[0].immediate().is_some()
-            {
-                constants[register.0] = Some(from[0].clone());
-            }
-        }
-    }
-    for instruction in function.blocks.iter_mut().flat_map(|b| &mut b.instructions) {
-        let written = instruction.split().0.len();
-        for operand in &mut instruction.operands[written..] {
-            if let [register] = operand.registers[..]
-                && operand.text == function.registers[register.0]
-                && writers[register.0] == 1
-                && let Some(constant) = &constants[register.0]
-            {
-                *operand = constant.clone();
-            }
-        }
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Function {
     pub blocks: Vec<Block>,
     /// Names of its registers; a [`Register`] is an index here.
     pub registers: Vec<String>,
+    /// Registers that stand for whichever of several was written last.
+    pub merges: Vec<Merge>,
     /// The targets of each `brx.idx` table, by the table's label.
     pub tables: BTreeMap<String, Vec<String>>,
 }
@@ -46,6 +48,15 @@ pub struct Block {
 /// An index into [`Function::registers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Register(pub usize);
+
+/// What a read sees that several writes reach. Every other register is written once.
+#[derive(Clone, Debug)]
+pub struct Merge {
+    /// The register that is read.
+    pub into: Register,
+    /// The registers that were written, each with the block of the write.
+    pub from: Vec<(Register, usize)>,
+}
 
 /// `@%p1 add.s32 %r1, %r2, 3;`
 #[derive(Clone, Debug)]

@@ -97,7 +97,7 @@ impl Ptxas {
 }
 
 /// The `sm_NN` in the output of `ptxas --help` from [`OLDEST`] up, sorted.
-fn architectures(help: &str) -> Vec<u32> {
+pub(super) fn architectures(help: &str) -> Vec<u32> {
     let words = help.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     let mut found: Vec<u32> = words
         .filter_map(|word| word.strip_prefix("sm_")?.parse().ok())
@@ -109,7 +109,7 @@ fn architectures(help: &str) -> Vec<u32> {
 }
 
 /// Reads the output of `ptxas -v`.
-fn usage(text: &str) -> Result<BTreeMap<String, Usage>> {
+pub(super) fn usage(text: &str) -> Result<BTreeMap<String, Usage>> {
     let mut all: BTreeMap<String, Usage> = BTreeMap::new();
     let (mut entry, mut own) = (None, false);
     for line in text.lines() {
