@@ -29,6 +29,9 @@ pub mod ops;
 mod cpu;
 #[allow(unsafe_code)]
 pub mod cuda;
+// Its readers are the CUDA backend and `ferroseq info`.
+#[allow(dead_code)]
+mod embedded;
 mod launch;
 
 pub use buffer::Buffer;

@@ -20,59 +20,59 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::build_ptx::{self, Codegen, Options};
+use crate::manifest::{self, Manifest};
+use crate::process::step;
+use crate::setup;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rayon::prelude::*;
 use report::{AssembledRow, EntryRow, Report};
 use snapshot::{Found, Snapshot};
 use std::path::{Path, PathBuf};
 
-/// Checks the PTX of the kernels without a GPU
+/// The snapshot, from the workspace's folder.
+const SNAPSHOT: &str = "gpu-kernels/ptx-snapshot.json";
+
+/// Arguments of the command.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Check the files DIR/<arch>/<module>.ptx instead of building the kernels
+    /// Check the files DIR/sm_NN/NAME.ptx instead of building the kernels.
     #[arg(long, value_name = "DIR")]
     ptx_dir: Option<PathBuf>,
-    /// The compiler that made the files of --ptx-dir, as `rustc --version` names it
-    #[arg(long, value_name = "TEXT", requires = "ptx_dir")]
-    compiler: Option<String>,
-    /// Code generator whose part of the snapshot to compare with
-    #[arg(long, value_name = "NAME", default_value = "nvptx")]
-    codegen: String,
-    /// Check only this module; may be given more than once
+    /// Code generator, as in build-ptx; each has its part of the snapshot.
+    #[arg(long, value_enum, default_value_t)]
+    codegen: Codegen,
+    /// Check only this module (family); may be given more than once.
     #[arg(long, value_name = "NAME")]
     module: Vec<String>,
-    /// Write what was found to the snapshot; REASON says why the change is right
+    /// Write what was found to the snapshot. REASON says why the change is right; it is
+    /// kept in the snapshot.
     #[arg(long, value_name = "REASON")]
     accept: Option<String>,
-    /// The snapshot
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "gpu-kernels/ptx-snapshot.json"
-    )]
-    snapshot: PathBuf,
-    /// The ptxas to use (default: FERROSEQ_PTXAS, PATH, a CUDA toolkit, target/ptxas)
+    /// Another snapshot than gpu-kernels/ptx-snapshot.json.
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// The ptxas to use. Without this: $FERROSEQ_PTXAS, PATH, a CUDA toolkit,
+    /// target/ptxas, and if there is none, setup installs one there.
     #[arg(long, value_name = "FILE", conflicts_with = "no_ptxas")]
     ptxas: Option<PathBuf>,
-    /// Read the PTX only; do not assemble it
+    /// Read the PTX only; do not assemble it.
     #[arg(long)]
     no_ptxas: bool,
-    /// Print the report as JSON
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
 
-const EXAMPLES: &str = "\
-Exit status: 0 when all is well, 1 when a check fails or cannot be made.
-
-Examples:
-  cargo xtask check-ptx
-      Build the kernels, compare with the snapshot, assemble for every architecture.
-  cargo xtask check-ptx --accept 'linear scan: look-back adds two fences'
-      Take over the new counts. The convergence check and ptxas still apply.
-  cargo xtask check-ptx --ptx-dir other --no-ptxas --json
-      Only read files that are there already.";
+/// Where the PTX is and who made it.
+struct Source {
+    directory: PathBuf,
+    /// The architectures to look at; empty for all.
+    folders: Vec<String>,
+    codegen: String,
+    compiler: String,
+}
 
 /// One PTX file.
 struct File {
@@ -92,21 +92,25 @@ pub fn run(args: Args) -> Result<()> {
             "--accept: the reason is empty; say why the change is right"
         );
     }
-    let (directory, compiler) = source(&args)?;
-    let files = read(&directory, &args.module)?;
-    let mut snapshot = Snapshot::load(&args.snapshot)?;
-    let part = snapshot.0.entry(args.codegen.clone()).or_default();
+    let workspace = Workspace::locate()?;
+    let source = source(&args)?;
+    let files = read(&source, &args.module)?;
+    let path = args
+        .snapshot
+        .unwrap_or_else(|| workspace.root.join(SNAPSHOT));
+    let mut snapshot = Snapshot::load(&path)?;
+    let part = snapshot.0.entry(source.codegen.clone()).or_default();
     let mut report = Report {
-        codegen: args.codegen.clone(),
-        compiler: compiler.clone(),
+        codegen: source.codegen.clone(),
+        compiler: source.compiler.clone(),
         ..Report::default()
     };
     let found = inspect(&files, part, &mut report)?;
     let complete = args.module.is_empty();
     match &args.accept {
-        Some(reason) => part.accept(&found, complete, &compiler, reason),
+        Some(reason) => part.accept(&found, complete, &source.compiler, reason),
         None => {
-            let comparison = part.compare(&found, complete, &compiler);
+            let comparison = part.compare(&found, complete, &source.compiler);
             report.errors.extend(comparison.errors);
             report.warnings.extend(comparison.warnings);
         }
@@ -115,7 +119,7 @@ pub fn run(args: Args) -> Result<()> {
         report.errors.extend(missing_entries(&found));
     }
     if !args.no_ptxas {
-        assemble(&find_ptxas(args.ptxas)?, &files, &mut report)?;
+        assemble(&find_ptxas(&workspace, args.ptxas)?, &files, &mut report)?;
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -123,8 +127,8 @@ pub fn run(args: Args) -> Result<()> {
         print!("{report}");
     }
     if args.accept.is_some() {
-        snapshot.save(&args.snapshot)?;
-        eprintln!("wrote {}", args.snapshot.display());
+        snapshot.save(&path)?;
+        step(format_args!("wrote {}", path.display()));
     }
     if !report.errors.is_empty() {
         bail!(
@@ -135,16 +139,48 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The folder with a folder for each architecture, and the compiler that filled it.
-fn source(args: &Args) -> Result<(PathBuf, String)> {
-    let directory = args.ptx_dir.clone();
-    let directory = directory.unwrap_or_else(|| Path::new("target/ptx").join(&args.codegen));
-    let compiler = args.compiler.clone();
-    Ok((directory, compiler.unwrap_or_else(|| "unknown".to_owned())))
+/// The PTX of --ptx-dir, else that of the kernels, built if need be.
+fn source(args: &Args) -> Result<Source> {
+    let named = |manifest: &Manifest| {
+        let inputs = &manifest.inputs;
+        format!("{}, LLVM {}", inputs.compiler, inputs.llvm)
+    };
+    if let Some(directory) = &args.ptx_dir {
+        let manifest = Manifest::read(directory)?;
+        let codegen = match args.codegen {
+            Codegen::Nvvm => "nvvm",
+            Codegen::Auto | Codegen::Nvptx => "nvptx",
+        };
+        return Ok(Source {
+            directory: directory.clone(),
+            folders: Vec::new(),
+            codegen: codegen.to_owned(),
+            compiler: manifest.map_or_else(
+                || format!("an unknown compiler (no {})", manifest::FILE),
+                |manifest| named(&manifest),
+            ),
+        });
+    }
+    let options = Options {
+        codegen: args.codegen,
+        ..Options::default()
+    };
+    let set = build_ptx::ensure(&options)?;
+    Ok(Source {
+        directory: set.folder,
+        folders: options.archs.iter().map(ToString::to_string).collect(),
+        codegen: set.manifest.inputs.codegen.clone(),
+        compiler: named(&set.manifest),
+    })
 }
 
 /// Reads and parses `DIR/<arch>/<module>.ptx`, sorted by module and architecture.
-fn read(directory: &Path, modules: &[String]) -> Result<Vec<File>> {
+fn read(source: &Source, modules: &[String]) -> Result<Vec<File>> {
+    let directory = &source.directory;
+    let listed = |folder: &Path| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        source.folders.is_empty() || source.folders.iter().any(|f| *f == name)
+    };
     let list = |folder: &Path| -> Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(folder);
         let entries = entries.with_context(|| format!("cannot read {}", folder.display()))?;
@@ -156,7 +192,10 @@ fn read(directory: &Path, modules: &[String]) -> Result<Vec<File>> {
         Ok(paths)
     };
     let mut files = Vec::new();
-    for folder in list(directory)?.into_iter().filter(|p| p.is_dir()) {
+    for folder in list(directory)?
+        .into_iter()
+        .filter(|p| p.is_dir() && listed(p))
+    {
         for path in list(&folder)? {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let wanted = modules.is_empty() || modules.iter().any(|m| *m == stem);
@@ -244,15 +283,18 @@ fn missing_entries(found: &Found) -> Vec<String> {
         .collect()
 }
 
-fn find_ptxas(given: Option<PathBuf>) -> Result<ptxas::Ptxas> {
-    let named = std::env::var_os("FERROSEQ_PTXAS").filter(|v| !v.is_empty());
-    let path = given.or(named.map(PathBuf::from));
-    let path = path.context("no ptxas; run `cargo xtask setup`")?;
-    ptxas::Ptxas::open(path)
+fn find_ptxas(workspace: &Workspace, given: Option<PathBuf>) -> Result<ptxas::Assembler> {
+    let named = std::env::var_os(crate::ptxas::ENVIRONMENT).filter(|value| !value.is_empty());
+    let program = match given.or(named.map(PathBuf::from)) {
+        Some(path) => crate::ptxas::at(path)?,
+        None => setup::ptxas(workspace)
+            .map_err(|reason| anyhow!("no ptxas: {reason}\nWithout it: --no-ptxas"))?,
+    };
+    ptxas::Assembler::new(program)
 }
 
 /// Assembles every file for every architecture that can run it.
-fn assemble(ptxas: &ptxas::Ptxas, files: &[File], report: &mut Report) -> Result<()> {
+fn assemble(ptxas: &ptxas::Assembler, files: &[File], report: &mut Report) -> Result<()> {
     let mut work = Vec::new();
     for file in files {
         let number = file.ptx.target.strip_prefix("sm_");
@@ -266,11 +308,11 @@ fn assemble(ptxas: &ptxas::Ptxas, files: &[File], report: &mut Report) -> Result
         let architectures = ptxas.architectures.iter().filter(|&&a| a >= oldest);
         work.extend(architectures.map(|&architecture| (file, architecture)));
     }
-    eprintln!(
-        "==> ptxas {}: {} files to assemble",
-        ptxas.version,
+    step(format_args!(
+        "ptxas {}: {} files to assemble",
+        ptxas.program.version,
         work.len()
-    );
+    ));
     let done: Vec<_> = work
         .par_iter()
         .map(|&(file, architecture)| ptxas.assemble(&file.path, architecture))
@@ -279,7 +321,9 @@ fn assemble(ptxas: &ptxas::Ptxas, files: &[File], report: &mut Report) -> Result
         let usages = match usages {
             Ok(usages) => usages,
             Err(refusal) => {
-                report.errors.push(format!("{refusal:#}"));
+                let file = file.path.display();
+                let text = format!("ptxas refuses {file} for sm_{architecture}: {refusal:#}");
+                report.errors.push(text);
                 continue;
             }
         };
@@ -299,6 +343,6 @@ fn assemble(ptxas: &ptxas::Ptxas, files: &[File], report: &mut Report) -> Result
             report.assembled.push(row);
         }
     }
-    report.ptxas = Some(ptxas.version.clone());
+    report.ptxas = Some(ptxas.program.version.clone());
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! Runs ptxas and reads what it says of each kernel: registers, spills, stack, shared memory.
 
+use crate::process::Run;
+use crate::ptxas::Ptxas;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// What one kernel takes on one architecture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,44 +27,32 @@ pub struct Usage {
 /// The oldest architecture the kernels are built for.
 pub const OLDEST: u32 = 80;
 
-/// An assembler.
+/// A ptxas and what it can assemble for.
 #[derive(Clone, Debug)]
-pub struct Ptxas {
-    /// The executable.
-    pub path: PathBuf,
-    /// What it says of its version.
-    pub version: String,
-    /// The architectures it assembles for, from `sm_80` up, without variants (`sm_90a`).
+pub struct Assembler {
+    /// The program.
+    pub program: Ptxas,
+    /// Architectures from `sm_80` up, without variants (`sm_90a`).
     pub architectures: Vec<u32>,
 }
 
-impl Ptxas {
-    /// Asks an executable for its version and its architectures.
+impl Assembler {
+    /// Asks a ptxas for its architectures.
     ///
     /// # Errors
-    /// It does not run, or does not answer like a ptxas.
-    pub fn open(path: PathBuf) -> Result<Self> {
-        let ask = |option: &str| -> Result<String> {
-            let output = Command::new(&path).arg(option).output();
-            let output = output.with_context(|| format!("cannot run {}", path.display()))?;
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        };
-        let version = ask("--version")?;
-        let version = version.lines().find(|line| line.contains("release"));
-        let version = version.map(|line| line.rsplit_once("release ").map_or(line, |(_, v)| v));
-        let version = version
-            .with_context(|| format!("{} is not a ptxas", path.display()))?
-            .to_owned();
-        let architectures = architectures(&ask("--help")?);
+    /// It does not run, or is too old to know one.
+    pub fn new(program: Ptxas) -> Result<Self> {
+        let help = Run::new(&program.path).arg("--help").capture()?;
+        let architectures = architectures(&help);
         if architectures.is_empty() {
             bail!(
-                "ptxas {version} ({}) knows no architecture from sm_{OLDEST} on; install a newer one",
-                path.display()
+                "ptxas {} ({}) knows no architecture from sm_{OLDEST} on; install a newer one",
+                program.version,
+                program.path.display()
             );
         }
         Ok(Self {
-            path,
-            version,
+            program,
             architectures,
         })
     }
@@ -74,25 +63,15 @@ impl Ptxas {
     /// # Errors
     /// What ptxas says when it refuses the file.
     pub fn assemble(&self, file: &Path, architecture: u32) -> Result<BTreeMap<String, Usage>> {
-        let output = tempfile::NamedTempFile::new()?;
-        let run = Command::new(&self.path)
+        let output = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
+        let run = Run::new(&self.program.path)
             .arg("-v")
             .arg(format!("-arch=sm_{architecture}"))
             .arg("-o")
             .arg(output.path())
-            .arg(file)
-            .output()
-            .with_context(|| format!("cannot run {}", self.path.display()))?;
-        let said = String::from_utf8_lossy(&run.stderr).into_owned()
-            + &String::from_utf8_lossy(&run.stdout);
-        if !run.status.success() {
-            bail!(
-                "ptxas refuses {} for sm_{architecture}:\n{}",
-                file.display(),
-                said.trim()
-            );
-        }
-        usage(&said)
+            .arg(file);
+        let (stdout, stderr) = run.capture_both()?;
+        usage(&(stdout + &stderr))
     }
 }
 

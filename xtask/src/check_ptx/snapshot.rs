@@ -5,10 +5,11 @@
 
 use super::converge::Finding;
 use super::count::{Counts, is_firm};
+use crate::workspace::replace;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// By entry point, then architecture.
@@ -90,14 +91,9 @@ impl Snapshot {
     /// # Errors
     /// The folder cannot be written to.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let directory = path.parent().filter(|d| !d.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new("."));
-        let context = || format!("cannot write {}", path.display());
-        let mut file = tempfile::NamedTempFile::new_in(directory).with_context(context)?;
-        serde_json::to_writer_pretty(&mut file, self)?;
-        file.write_all(b"\n").with_context(context)?;
-        file.persist(path).with_context(context)?;
-        Ok(())
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        replace(path, text.as_bytes())
     }
 }
 

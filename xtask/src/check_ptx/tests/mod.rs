@@ -3,7 +3,7 @@
 mod assembler;
 mod converge;
 mod count;
-// mod fixture;
+mod fixture;
 mod parse;
 mod report;
 mod snapshot;
