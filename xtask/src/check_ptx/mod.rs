@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 const SNAPSHOT: &str = "gpu-kernels/ptx-snapshot.json";
 
 /// Arguments of the command.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct Args {
     /// Check the files DIR/sm_NN/NAME.ptx instead of building the kernels.
     #[arg(long, value_name = "DIR")]
@@ -107,10 +107,14 @@ pub fn run(args: Args) -> Result<()> {
     };
     let found = inspect(&files, part, &mut report)?;
     let complete = args.module.is_empty();
+    let mut hint = "";
     match &args.accept {
         Some(reason) => part.accept(&found, complete, &source.compiler, reason),
         None => {
             let comparison = part.compare(&found, complete, &source.compiler);
+            if !comparison.errors.is_empty() {
+                hint = "; a change of counts that is meant is accepted with --accept REASON";
+            }
             report.errors.extend(comparison.errors);
             report.warnings.extend(comparison.warnings);
         }
@@ -130,13 +134,11 @@ pub fn run(args: Args) -> Result<()> {
         snapshot.save(&path)?;
         step(format_args!("wrote {}", path.display()));
     }
-    if !report.errors.is_empty() {
-        bail!(
-            "{} checks failed; if a change of counts is meant, accept it with --accept REASON",
-            report.errors.len()
-        );
+    match report.errors.len() {
+        0 => Ok(()),
+        1 => bail!("1 check failed{hint}"),
+        n => bail!("{n} checks failed{hint}"),
     }
-    Ok(())
 }
 
 /// The PTX of --ptx-dir, else that of the kernels, built if need be.
@@ -309,7 +311,7 @@ fn assemble(ptxas: &ptxas::Assembler, files: &[File], report: &mut Report) -> Re
         work.extend(architectures.map(|&architecture| (file, architecture)));
     }
     step(format_args!(
-        "ptxas {}: {} files to assemble",
+        "ptxas {}: {} runs, one for each file and architecture",
         ptxas.program.version,
         work.len()
     ));
