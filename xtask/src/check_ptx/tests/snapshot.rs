@@ -10,7 +10,10 @@ fn counts(list: &[(&str, u64)]) -> Counts {
         .collect()
 }
 
-fn found(list: &[(&str, &str, &[(&str, u64)])]) -> Found {
+/// Entry point, architecture, counts.
+type Row<'a> = (&'a str, &'a str, &'a [(&'a str, u64)]);
+
+fn found(list: &[Row<'_>]) -> Found {
     let mut found = Found::new();
     for (entry, architecture, list) in list {
         let entry = found.entry((*entry).to_owned()).or_default();
