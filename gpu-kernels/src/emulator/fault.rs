@@ -1,0 +1,406 @@
+//! What a kernel did wrong, where, and how to see it again.
+
+use super::shadow::Access;
+use std::fmt;
+use std::panic::Location;
+
+/// A fault stops the launch. Its message names kernel, block, thread and source line,
+/// what was found and what was expected, and the seed that replays it.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The entry point.
+    pub kernel: &'static str,
+    /// The block's index in the grid.
+    pub block: [u32; 3],
+    /// The thread's index in its block.
+    pub thread: [u32; 3],
+    /// The line of the kernel that called into `simt`, where there is one.
+    pub site: Option<Site>,
+    /// What it did.
+    pub kind: FaultKind,
+    /// `FERROSEQ_EMU_SEED` of the schedule.
+    pub seed: u64,
+}
+
+/// A place in a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The file, as the compiler names it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+impl From<&Location<'_>> for Site {
+    fn from(location: &Location<'_>) -> Self {
+        Self {
+            file: location.file().to_owned(),
+            line: location.line(),
+        }
+    }
+}
+
+/// The fault classes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// The launch itself makes no sense; nothing ran.
+    Launch {
+        /// What was asked for.
+        found: String,
+        /// What is possible.
+        expected: String,
+    },
+    /// Not all threads of the block reach this barrier.
+    BarrierDivergence {
+        /// Another thread of the block.
+        other: [u32; 3],
+        /// What it does instead.
+        instead: Whereabouts,
+    },
+    /// A warp operation whose mask does not name the lane that calls it.
+    OutsideMask {
+        /// The operation.
+        operation: &'static str,
+        /// Its mask.
+        mask: u32,
+        /// The lane.
+        lane: u32,
+    },
+    /// A warp operation whose mask names a lane that does not take part.
+    MaskMismatch {
+        /// The operation.
+        operation: &'static str,
+        /// Its mask.
+        mask: u32,
+        /// The lane that is missing.
+        lane: u32,
+        /// What it does instead.
+        instead: Whereabouts,
+    },
+    /// A shuffle that reads a lane outside its mask.
+    InactiveLane {
+        /// The operation.
+        operation: &'static str,
+        /// Its mask.
+        mask: u32,
+        /// The lane it reads.
+        source: u32,
+    },
+    /// An access outside every live array.
+    OutOfBounds {
+        /// How.
+        access: Access,
+        /// Where.
+        place: Place,
+        /// Bytes accessed.
+        size: usize,
+        /// Bytes of the array, 0 where no array is near.
+        length: usize,
+    },
+    /// An address that is no multiple of what the access needs.
+    Misaligned {
+        /// How.
+        access: Access,
+        /// Where.
+        place: Place,
+        /// Bytes the address must be a multiple of.
+        alignment: usize,
+    },
+    /// An access to an array that has been freed.
+    UseAfterFree {
+        /// How.
+        access: Access,
+        /// Where.
+        place: Place,
+    },
+    /// A read of memory that nobody wrote.
+    Unwritten {
+        /// Where.
+        place: Place,
+    },
+    /// Two accesses, one of them a write, that nothing orders.
+    Race {
+        /// How this thread accesses.
+        access: Access,
+        /// Where.
+        place: Place,
+        /// Whether the other access was a write.
+        other_wrote: bool,
+        /// The other thread's block.
+        other_block: [u32; 3],
+        /// The other thread.
+        other_thread: [u32; 3],
+    },
+    /// `load_once` of memory that this launch has written.
+    ReadOnlyWritten {
+        /// Where.
+        place: Place,
+        /// The writer's block.
+        other_block: [u32; 3],
+        /// The writer.
+        other_thread: [u32; 3],
+    },
+    /// An access to the target of an asynchronous copy before its wait.
+    AsyncPending {
+        /// How.
+        access: Access,
+        /// Where.
+        place: Place,
+        /// The thread that started the copy.
+        owner: [u32; 3],
+    },
+    /// A wait that cannot end.
+    Hang {
+        /// Turns without a change.
+        turns: u64,
+        /// Blocks that run.
+        resident: usize,
+        /// Blocks that have not started.
+        waiting: u64,
+    },
+    /// The kernel called `trap`.
+    Trap,
+    /// The kernel panicked.
+    Panic {
+        /// With this message.
+        message: String,
+    },
+}
+
+/// Where in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Byte of the dynamic shared memory.
+    Shared {
+        /// From its start.
+        byte: i64,
+    },
+    /// Byte of an array in global memory.
+    Global {
+        /// The address.
+        address: u64,
+        /// The array's address, if one is near.
+        array: Option<u64>,
+    },
+}
+
+/// What a thread does that others wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// It has ended.
+    Ended,
+    /// The block has no such thread.
+    Absent,
+    /// It runs, or spins.
+    Running,
+    /// It waits at a barrier.
+    Barrier(Site),
+    /// It waits in a warp operation.
+    Warp {
+        /// The operation.
+        operation: &'static str,
+        /// Its mask.
+        mask: u32,
+        /// Where.
+        site: Site,
+    },
+}
+
+struct Index([u32; 3]);
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [x, 0, 0] => write!(f, "{x}"),
+            [x, y, z] => write!(f, "({x}, {y}, {z})"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.kernel)?;
+        if !matches!(self.kind, FaultKind::Launch { .. }) {
+            write!(
+                f,
+                "block {}, thread {}",
+                Index(self.block),
+                Index(self.thread)
+            )?;
+            if let Some(site) = &self.site {
+                write!(f, ", at {site}")?;
+            }
+            f.write_str(": ")?;
+        }
+        write!(f, "{} (FERROSEQ_EMU_SEED={})", self.kind, self.seed)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Launch { found, expected } => {
+                write!(f, "launched with {found}, expected {expected}")
+            }
+            Self::BarrierDivergence { other, instead } => write!(
+                f,
+                "waits at a barrier that thread {} does not reach: it {instead}; \
+                 every thread of the block must reach the same barrier",
+                Index(*other)
+            ),
+            Self::OutsideMask {
+                operation,
+                mask,
+                lane,
+            } => write!(
+                f,
+                "lane {lane} calls {operation} with mask {mask:#010x}, which does not name it"
+            ),
+            Self::MaskMismatch {
+                operation,
+                mask,
+                lane,
+                instead,
+            } => write!(
+                f,
+                "{operation} with mask {mask:#010x} waits for lane {lane}, which {instead}; \
+                 every lane of the mask must make the same call with the same mask"
+            ),
+            Self::InactiveLane {
+                operation,
+                mask,
+                source,
+            } => write!(
+                f,
+                "{operation} reads lane {source}, which its mask {mask:#010x} does not name"
+            ),
+            Self::OutOfBounds {
+                access,
+                place,
+                size,
+                length,
+            } => {
+                write!(f, "{access} of {size} bytes at {place}, ")?;
+                match length {
+                    0 => f.write_str("where there is no array"),
+                    _ => write!(f, "but that array has {length} bytes"),
+                }
+            }
+            Self::Misaligned {
+                access,
+                place,
+                alignment,
+            } => write!(
+                f,
+                "{access} at {place}, whose address is no multiple of {alignment}"
+            ),
+            Self::UseAfterFree { access, place } => {
+                write!(f, "{access} at {place}, which has been freed")
+            }
+            Self::Unwritten { place } => write!(f, "reads {place}, which nobody has written"),
+            Self::Race {
+                access,
+                place,
+                other_wrote,
+                other_block,
+                other_thread,
+            } => write!(
+                f,
+                "data race: {access} at {place}, which block {}, thread {} {} with nothing to \
+                 order the two (a barrier, a warp synchronisation, or release and acquire)",
+                Index(*other_block),
+                Index(*other_thread),
+                if *other_wrote { "wrote" } else { "read" },
+            ),
+            Self::ReadOnlyWritten {
+                place,
+                other_block,
+                other_thread,
+            } => write!(
+                f,
+                "load_once of {place}, which block {}, thread {} wrote in this launch; it must \
+                 be read-only for the whole launch",
+                Index(*other_block),
+                Index(*other_thread)
+            ),
+            Self::AsyncPending {
+                access,
+                place,
+                owner,
+            } => write!(
+                f,
+                "{access} at {place}, the target of an asynchronous copy that thread {} has \
+                 not waited for",
+                Index(*owner)
+            ),
+            Self::Hang {
+                turns,
+                resident,
+                waiting,
+            } => write!(
+                f,
+                "waits for ever: every running block has been spinning for {turns} turns and \
+                 nothing has changed ({resident} blocks run, {waiting} have not started: a \
+                 kernel may not wait for a block that is not promised to run)"
+            ),
+            Self::Trap => f.write_str("trap"),
+            Self::Panic { message } => write!(f, "panicked: {message}"),
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Load => "load",
+            Self::LoadOnce => "read-only load",
+            Self::Store => "store",
+            Self::AtomicLoad => "atomic load",
+            Self::AtomicStore => "atomic store",
+            Self::AtomicUpdate => "atomic update",
+            Self::AsyncCopy => "asynchronous copy",
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared { byte } => write!(f, "byte {byte} of shared memory"),
+            Self::Global {
+                address,
+                array: Some(array),
+            } => write!(
+                f,
+                "byte {} of the array at {array:#x}",
+                address.wrapping_sub(*array) as i64
+            ),
+            Self::Global { address, .. } => write!(f, "address {address:#x}"),
+        }
+    }
+}
+
+impl fmt::Display for Whereabouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("has ended"),
+            Self::Absent => f.write_str("does not exist"),
+            Self::Running => f.write_str("runs on"),
+            Self::Barrier(site) => write!(f, "waits at the barrier at {site}"),
+            Self::Warp {
+                operation,
+                mask,
+                site,
+            } => write!(f, "waits in {operation} with mask {mask:#010x} at {site}"),
+        }
+    }
+}
