@@ -96,6 +96,14 @@ impl Device {
         Buffer::zeros(self, len)
     }
 
+    /// The GPU behind it, for measuring; `None` for the CPU.
+    pub fn as_cuda(&self) -> Option<&Arc<CudaDevice>> {
+        match &self.backend {
+            Backend::Cpu => None,
+            Backend::Cuda(device) => Some(device),
+        }
+    }
+
     /// Waits until everything that was started on the device has ended, and reports what failed.
     ///
     /// # Errors

@@ -69,7 +69,7 @@ data!(
 );
 
 /// A sequence's element type: f32, f16 or bf16. State and accumulation are f32 always.
-pub trait Element: Data + gpu_kernels::simt::Element {}
+pub trait Element: Data + gpu_kernels::simt::Element + crate::launch::Kernels {}
 
 impl Element for f32 {}
 impl Element for f16 {}

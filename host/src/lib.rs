@@ -24,11 +24,13 @@ pub mod buffer;
 pub mod device;
 pub mod dtype;
 pub mod error;
+pub mod info;
 pub mod ops;
 
 mod cpu;
 #[allow(unsafe_code)]
 pub mod cuda;
+mod embedded;
 mod launch;
 
 pub use buffer::Buffer;

@@ -4,7 +4,7 @@ mod kernel;
 mod params;
 pub mod policy;
 
-pub use params::LinearScanParams;
+pub use params::{LinearScanParams, Required};
 
 use half::{bf16, f16};
 

@@ -6,6 +6,7 @@ pub(crate) mod linear_scan;
 use crate::buffer::Buffer;
 use crate::dtype::Data;
 use crate::error::Result;
+use gpu_kernels::linear_scan::LinearScanParams;
 use gpu_kernels::simt::{Entry, Global, LaunchShape};
 
 /// A device that runs kernels: the GPU, or the emulator.
@@ -15,6 +16,11 @@ pub(crate) trait Launcher {
     /// The caller has checked that the buffers which `params` views cover what the kernel
     /// accesses for these parameters and this shape, and that they outlive the launch.
     fn launch<K: Entry>(&self, shape: LaunchShape, params: K::Params) -> Result<()>;
+
+    /// At least `bytes` bytes of scratch memory for the next launch, aligned to 256: all
+    /// zero, and the kernel leaves it all zero. Launches share it, one after the other.
+    #[allow(dead_code)] // For kernels whose blocks pass state on; none of those yet.
+    fn scratch(&self, bytes: usize) -> Result<Global<u32>>;
 }
 
 impl<T: Data> Buffer<T> {
@@ -25,4 +31,23 @@ impl<T: Data> Buffer<T> {
             crate::buffer::Storage::Cuda(buffer) => buffer.global(),
         }
     }
+}
+
+/// The entry points for sequences of this element type.
+pub trait Kernels: gpu_kernels::simt::Element {
+    /// Linear scan.
+    type LinearScan: Entry<Params = LinearScanParams<Self>>;
+}
+
+macro_rules! kernels {
+    ($($element:ty: $linear_scan:ident;)*) => { $(
+        impl Kernels for $element {
+            type LinearScan = gpu_kernels::linear_scan::$linear_scan;
+        }
+    )* };
+}
+kernels! {
+    f32: LinearScanF32;
+    half::f16: LinearScanF16;
+    half::bf16: LinearScanBf16;
 }

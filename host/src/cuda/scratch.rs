@@ -1,0 +1,55 @@
+//! Scratch memory: what kernels need for a moment (counters, flags, carried states).
+//!
+//! All zero when a kernel first sees it, and every kernel leaves it all zero, so a launch
+//! neither allocates nor clears. One piece serves every launch of a device, because they
+//! follow each other on one stream. When it must grow, the older and smaller pieces stay
+//! until the device goes: a launch under way or a captured graph may hold their address,
+//! and together they are no larger than the newest.
+
+use super::buffer::{allocate, release, set_bytes};
+use super::device::CudaDevice;
+use crate::error::Result;
+use cust::sys::CUdeviceptr;
+use gpu_kernels::simt::Global;
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+
+/// The first piece; smaller ones would not save anything.
+const SMALLEST: usize = 64 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    /// Address and bytes, each twice the one before it or more.
+    pieces: Mutex<Vec<(CUdeviceptr, usize)>>,
+}
+
+impl Scratch {
+    /// At least `bytes` bytes, aligned to 256, for the next launch on `device`.
+    pub(super) fn get(&self, device: &CudaDevice, bytes: usize) -> Result<Global<u32>> {
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((address, _)) = pieces.last().filter(|(_, size)| *size >= bytes) {
+            return Ok(Global::from_address(*address));
+        }
+        let size = bytes
+            .max(SMALLEST)
+            .checked_next_power_of_two()
+            .unwrap_or(bytes);
+        let address = allocate(device, size)?;
+        // On the device's stream even while this thread captures a graph: the graph runs
+        // later on that stream, and must not clear the piece each time.
+        if let Err(error) = set_bytes(device, address, size, 0, device.stream()) {
+            release(device, address);
+            return Err(error);
+        }
+        pieces.push((address, size));
+        Ok(Global::from_address(address))
+    }
+
+    /// Frees it, when `device` goes.
+    pub(super) fn free(&self, device: &CudaDevice) {
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        for (address, _) in mem::take(&mut *pieces) {
+            release(device, address);
+        }
+    }
+}
