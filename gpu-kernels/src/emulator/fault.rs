@@ -218,22 +218,27 @@ impl fmt::Display for Index {
     }
 }
 
+impl Fault {
+    /// Everything but the kernel's name.
+    pub fn message(&self) -> String {
+        let (kind, seed) = (&self.kind, self.seed);
+        let place = match (kind, &self.site) {
+            (FaultKind::Launch { .. }, _) => String::new(),
+            (_, None) => format!("{}: ", self.who()),
+            (_, Some(site)) => format!("{}, at {site}: ", self.who()),
+        };
+        format!("{place}{kind} (FERROSEQ_EMU_SEED={seed})")
+    }
+
+    fn who(&self) -> String {
+        let (block, thread) = (Index(self.block), Index(self.thread));
+        format!("block {block}, thread {thread}")
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.kernel)?;
-        if !matches!(self.kind, FaultKind::Launch { .. }) {
-            write!(
-                f,
-                "block {}, thread {}",
-                Index(self.block),
-                Index(self.thread)
-            )?;
-            if let Some(site) = &self.site {
-                write!(f, ", at {site}")?;
-            }
-            f.write_str(": ")?;
-        }
-        write!(f, "{} (FERROSEQ_EMU_SEED={})", self.kind, self.seed)
+        write!(f, "{}: {}", self.kernel, self.message())
     }
 }
 
