@@ -57,6 +57,7 @@
 //! documentation allows, by an amount that depends on the argument alone: a test that
 //! needs more than is promised fails here. Conversions and `fma` are exact.
 
+pub(crate) mod access;
 mod block;
 mod clocks;
 mod engine;
@@ -64,6 +65,7 @@ mod fault;
 mod fiber;
 pub(crate) mod lane;
 mod memory;
+mod message;
 mod order;
 mod schedule;
 mod shadow;
@@ -208,7 +210,11 @@ impl Machine {
     ///
     /// # Errors
     /// The first [`Fault`].
-    pub fn launch<K: Entry>(&self, shape: LaunchShape, params: K::Params) -> Result<Stats, Fault> {
+    pub fn launch<K: Entry>(
+        &self,
+        shape: LaunchShape,
+        params: K::Params,
+    ) -> Result<Stats, Box<Fault>> {
         self.check::<K>(&shape)?;
         fiber::catch_panics();
         let mut state = self.state();
@@ -241,12 +247,12 @@ impl Machine {
         }
         state.clock = engine.latest;
         match engine.fault {
-            Some(fault) => Err(fault),
+            Some(fault) => Err(Box::new(fault)),
             None => Ok(engine.stats),
         }
     }
 
-    fn check<K: Entry>(&self, shape: &LaunchShape) -> Result<(), Fault> {
+    fn check<K: Entry>(&self, shape: &LaunchShape) -> Result<(), Box<Fault>> {
         let product = |size: [u32; 3]| {
             size.iter()
                 .try_fold(1u32, |product, n| product.checked_mul(*n))
@@ -272,13 +278,13 @@ impl Machine {
         } else {
             return Ok(());
         };
-        Err(Fault {
+        Err(Box::new(Fault {
             kernel: K::INFO.name,
             block: [0; 3],
             thread: [0; 3],
             site: None,
             kind: FaultKind::Launch { found, expected },
             seed: self.config.seed,
-        })
+        }))
     }
 }

@@ -16,7 +16,7 @@ impl Random {
 
     /// A number below `bound`, which is not 0.
     pub(super) fn below(&mut self, bound: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(bound) >> 32) as u32
+        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 
     fn shuffle<T>(&mut self, items: &mut [T]) {

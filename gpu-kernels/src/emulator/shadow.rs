@@ -171,9 +171,8 @@ impl Cell {
         if access == Access::LoadOnce && written >= order.start() {
             return Some((self.writer, true, true));
         }
-        if !(access.atomic() && self.written & ATOMIC != 0)
-            && !order.before(thread, self.writer, written)
-        {
+        let both_atomic = access.atomic() && self.written & ATOMIC != 0;
+        if !both_atomic && !order.before(thread, self.writer, written) {
             return Some((self.writer, true, false));
         }
         let new = Readers {
@@ -199,9 +198,8 @@ impl Cell {
     #[inline]
     fn write(&mut self, order: &Order, thread: usize, access: Access) -> Found {
         let atomic = access.atomic();
-        if !(atomic && self.written & ATOMIC != 0)
-            && !order.before(thread, self.writer, self.written & !ATOMIC)
-        {
+        let both_atomic = atomic && self.written & ATOMIC != 0;
+        if !both_atomic && !order.before(thread, self.writer, self.written & !ATOMIC) {
             return Some((self.writer, true, false));
         }
         for readers in &self.readers {

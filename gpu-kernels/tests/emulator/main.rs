@@ -72,7 +72,7 @@ fn launch<K: Entry<Params = [Global<u32>; 4]>>(
     seed: u64,
     shape: LaunchShape,
     words: usize,
-) -> Result<([Vec<u32>; 4], Stats), Fault> {
+) -> Result<([Vec<u32>; 4], Stats), Box<Fault>> {
     let machine = machine(seed);
     let arrays = [(); 4].map(|()| upload(&machine, &vec![0u32; words]));
     let stats = machine.launch::<K>(shape, arrays)?;

@@ -25,7 +25,7 @@ fn every_thread_runs_once_under_its_own_index() {
     let [out, ..] = passes::<Indices>(shape, 12 * 40);
     for (index, word) in out.iter().enumerate() {
         let thread = index as u32 % 40;
-        assert_eq!(*word, thread << 8 | thread % 32);
+        assert_eq!(*word, (thread << 8) | (thread % 32));
     }
 }
 
@@ -87,9 +87,9 @@ fn barrier_without_a_thread_that_ended() {
 kernel!(TwoBarriers(_: [Global<u32>; 4]) {
     if thread_idx_x() < 32 {
         sync_threads(); // FAULT: TwoBarriers
-    } else {
-        sync_threads(); // FAULT: TwoBarriers
+        return;
     }
+    sync_threads(); // FAULT: TwoBarriers
 });
 
 #[test]

@@ -4,23 +4,23 @@
 //! emulator reports.
 #![allow(clippy::missing_safety_doc)]
 
-use crate::emulator::{Access, lane};
+use crate::emulator::{Access, access};
 use crate::simt::Plain;
 use core::panic::Location;
 
 pub fn dynamic_shared_base() -> u32 {
-    lane::shared_base()
+    access::shared_base()
 }
 
 macro_rules! loads {
     ($($name:ident, $vector:ident = $access:ident)*) => { $(
         #[track_caller]
         pub unsafe fn $name<T: Plain>(pointer: *const T) -> T {
-            lane::load_global(pointer as u64, Access::$access, Location::caller())
+            access::load_global(pointer as u64, Access::$access, Location::caller())
         }
         #[track_caller]
         pub unsafe fn $vector(pointer: *const u32) -> [u32; 4] {
-            lane::load4_global(pointer as u64, Access::$access, Location::caller())
+            access::load4_global(pointer as u64, Access::$access, Location::caller())
         }
     )* };
 }
@@ -33,11 +33,11 @@ macro_rules! stores {
     ($($name:ident, $vector:ident)*) => { $(
         #[track_caller]
         pub unsafe fn $name<T: Plain>(pointer: *mut T, value: T) {
-            lane::store_global(pointer as u64, value, Access::Store, Location::caller());
+            access::store_global(pointer as u64, value, Access::Store, Location::caller());
         }
         #[track_caller]
         pub unsafe fn $vector(pointer: *mut u32, value: [u32; 4]) {
-            lane::store4_global(pointer as u64, value, Location::caller());
+            access::store4_global(pointer as u64, value, Location::caller());
         }
     )* };
 }
@@ -50,94 +50,94 @@ stores! {
 pub unsafe fn load_shared<T: Plain>(address: u32) -> T {
     let line = Location::caller();
     match size_of::<T>() {
-        1 => bytemuck::pod_read_unaligned(&lane::load_shared::<1>(address, line)),
-        2 => bytemuck::pod_read_unaligned(&lane::load_shared::<2>(address, line)),
-        4 => bytemuck::pod_read_unaligned(&lane::load_shared::<4>(address, line)),
-        _ => bytemuck::pod_read_unaligned(&lane::load_shared::<8>(address, line)),
+        1 => bytemuck::pod_read_unaligned(&access::load_shared::<1>(address, line)),
+        2 => bytemuck::pod_read_unaligned(&access::load_shared::<2>(address, line)),
+        4 => bytemuck::pod_read_unaligned(&access::load_shared::<4>(address, line)),
+        _ => bytemuck::pod_read_unaligned(&access::load_shared::<8>(address, line)),
     }
 }
 
 #[track_caller]
 pub unsafe fn store_shared<T: Plain>(address: u32, value: T) {
-    lane::store_shared(address, bytemuck::bytes_of(&value), Location::caller());
+    access::store_shared(address, bytemuck::bytes_of(&value), Location::caller());
 }
 
 #[track_caller]
 pub unsafe fn load4_shared(address: u32) -> [u32; 4] {
-    bytemuck::pod_read_unaligned(&lane::load_shared::<16>(address, Location::caller()))
+    bytemuck::pod_read_unaligned(&access::load_shared::<16>(address, Location::caller()))
 }
 
 #[track_caller]
 pub unsafe fn store4_shared(address: u32, value: [u32; 4]) {
-    lane::store_shared(address, bytemuck::bytes_of(&value), Location::caller());
+    access::store_shared(address, bytemuck::bytes_of(&value), Location::caller());
 }
 
 #[track_caller]
 pub unsafe fn copy16_async(target: u32, source: *const u32) {
-    lane::copy_async(target, source as u64, 16, Location::caller());
+    access::copy_async(target, source as u64, 16, Location::caller());
 }
 
 #[track_caller]
 pub unsafe fn copy4_async(target: u32, source: *const u32) {
-    lane::copy_async(target, source as u64, 4, Location::caller());
+    access::copy_async(target, source as u64, 4, Location::caller());
 }
 
 pub fn commit_async() {
-    lane::commit_async();
+    access::commit_async();
 }
 
 pub fn wait_async<const PENDING: u32>() {
-    lane::wait_async(PENDING as usize);
+    access::wait_async(PENDING as usize);
 }
 
 #[track_caller]
 pub unsafe fn fetch_add(pointer: *mut u32, value: u32) -> u32 {
-    lane::update_atomic(pointer as u64, Location::caller(), |old| {
+    access::update_atomic(pointer as u64, Location::caller(), |old| {
         Some(old.wrapping_add(value))
     })
 }
 
 #[track_caller]
 pub unsafe fn fetch_max(pointer: *mut u32, value: u32) -> u32 {
-    lane::update_atomic(pointer as u64, Location::caller(), |old| {
+    access::update_atomic(pointer as u64, Location::caller(), |old| {
         Some(old.max(value))
     })
 }
 
 #[track_caller]
 pub unsafe fn fetch_min(pointer: *mut u32, value: u32) -> u32 {
-    lane::update_atomic(pointer as u64, Location::caller(), |old| {
+    access::update_atomic(pointer as u64, Location::caller(), |old| {
         Some(old.min(value))
     })
 }
 
 #[track_caller]
 pub unsafe fn compare_exchange(pointer: *mut u32, expected: u32, new: u32) -> u32 {
-    lane::update_atomic(pointer as u64, Location::caller(), |old| {
+    access::update_atomic(pointer as u64, Location::caller(), |old| {
         (old == expected).then_some(new)
     })
 }
 
 #[track_caller]
 pub unsafe fn load_acquire(pointer: *const u32) -> u32 {
-    lane::load_atomic(pointer as u64, true, Location::caller())
+    access::load_atomic(pointer as u64, true, Location::caller())
 }
 
 #[track_caller]
 pub unsafe fn store_release(pointer: *mut u32, value: u32) {
-    lane::store_atomic(pointer as u64, value, true, Location::caller());
+    access::store_atomic(pointer as u64, value, true, Location::caller());
 }
 
 #[track_caller]
 pub unsafe fn load_relaxed64(pointer: *const u64) -> u64 {
-    lane::load_atomic(pointer as u64, false, Location::caller())
+    access::load_atomic(pointer as u64, false, Location::caller())
 }
 
 #[track_caller]
 pub unsafe fn store_relaxed64(pointer: *mut u64, value: u64) {
-    lane::store_atomic(pointer as u64, value, false, Location::caller());
+    access::store_atomic(pointer as u64, value, false, Location::caller());
 }
 
 pub fn fence() {
-    lane::fence();
+    access::fence();
 }
