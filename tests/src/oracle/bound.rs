@@ -15,14 +15,14 @@
 //!   for each level at which a stretch that holds it is the later of two. [`LEVELS`] is
 //!   how many levels a backend may have.
 //!
-//! So |computed - h[t]| <= sum over s of g(t - s + LEVELS) * |term s|, g(n) = n*u/(1 - n*u)
+//! So `|computed - h[t]| <= sum over s of g(t-s+LEVELS) * |term s|`, `g(n) = n*u/(1 - n*u)`
 //! (Higham, Accuracy and Stability of Numerical Algorithms, lemma 3.1). Two more
 //! recurrences give that sum:
 //!
 //! - magnitude `M[t] = |a[t]|*M[t-1] + |b[t]|`, the sum of |term s|,
 //! - growth `W[t] = |a[t]|*(W[t-1] + M[t-1])`, the sum of (t - s)*|term s|,
 //!
-//! and the bound is u/(1 - (t + 1 + LEVELS)*u) * (W[t] + LEVELS*M[t]).
+//! and the bound is `u/(1 - (t+1+LEVELS)*u) * (W[t] + LEVELS*M[t])`.
 //!
 //! Underflow adds an absolute error of at most 2^-150 per operation instead. One made in
 //! the product of the gates i..=j is multiplied by the later gates, and by what stood
