@@ -19,6 +19,8 @@
 #[macro_use]
 pub mod simt;
 
+#[cfg(feature = "ceilings")]
+pub mod ceilings;
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
 pub mod scan;
@@ -38,6 +40,12 @@ pub struct Family {
 
 /// Every family compiled into this build of the crate.
 pub const FAMILIES: &[Family] = &[
+    #[cfg(feature = "ceilings")]
+    Family {
+        module: ceilings::MODULE,
+        feature: "ceilings",
+        entries: ceilings::ENTRIES,
+    },
     #[cfg(feature = "linear-scan")]
     Family {
         module: linear_scan::MODULE,
