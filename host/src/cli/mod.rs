@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, and what they share.
 
+mod bench;
 mod chunked;
 mod info;
 mod names;
@@ -38,6 +39,7 @@ Exit codes:
 Examples:
   ferroseq info
   ferroseq scan --a a.npy --b b.npy --out h.npy
+  ferroseq bench --json bench.json --plot bench.svg
   ferroseq scan --input gates.safetensors --name a=gate --out states.safetensors --json"
 )]
 struct Cli {
@@ -49,6 +51,7 @@ struct Cli {
 enum Command {
     Scan(Box<scan::Args>),
     Info(info::Args),
+    Bench(bench::Args),
 }
 
 /// Parses, runs, reports.
@@ -56,6 +59,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Scan(args) => scan::run(*args),
         Command::Info(args) => info::run(&args),
+        Command::Bench(args) => bench::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
