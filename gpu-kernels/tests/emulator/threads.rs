@@ -162,17 +162,45 @@ fn a_shape_that_no_gpu_takes_is_refused() {
     }
 }
 
+kernel!(WritesThenTraps([out, ..]: [Global<u32>; 4]) {
+    let me = thread_idx_x();
+    for turn in 0..5 {
+        sync_threads();
+        out.store(63 - me as usize, turn);
+    }
+    if me == 9 {
+        trap();
+    }
+});
+
 #[test]
 fn a_machine_goes_on_after_a_fault() {
     let machine = machine(5);
     let out = crate::upload(&machine, &[0u32; 64]);
+    let shape = LaunchShape::linear(1, 64, 256);
     for _ in 0..3 {
-        machine
-            .launch::<EndsEarly>(LaunchShape::linear(4, 64, 0), [out; 4])
+        let fault = machine
+            .launch::<WritesThenTraps>(shape, [out; 4])
             .unwrap_err();
-        machine
-            .launch::<Rotate>(LaunchShape::linear(1, 64, 256), [out; 4])
-            .unwrap();
+        assert_eq!(fault.kind, FaultKind::Trap);
+        // What the launch before left behind is no race with this one.
+        machine.launch::<Rotate>(shape, [out; 4]).unwrap();
     }
     assert_eq!(crate::download(&machine, out, 64)[63], 0);
+}
+
+kernel!(Nested(_: [Global<u32>; 4]) {
+    let shape = LaunchShape::linear(1, 1, 0);
+    let _ = machine(0).launch::<Indices>(shape, [Global::null(); 4]);
+});
+
+#[test]
+fn a_kernel_cannot_launch_a_kernel() {
+    let fault = launch::<Nested>(0, LaunchShape::linear(1, 1, 0), 0).unwrap_err();
+    assert!(
+        fault
+            .to_string()
+            .contains("a kernel cannot launch a kernel"),
+        "{fault}"
+    );
 }
