@@ -19,9 +19,9 @@ use std::collections::HashMap;
 /// Rounds of nothing but spinning, with no change in memory, after which a wait has no end.
 const SPINS: u64 = 1000;
 /// The same with no change that another block could see.
-const SPINS_GLOBAL: u64 = 100_000;
+const SPINS_GLOBAL: u64 = 20_000;
 /// Accesses of one thread without a change anywhere, for loops that wait without `spin_hint`.
-const ACCESSES: u64 = 1 << 26;
+const ACCESSES: u64 = 1 << 25;
 /// A thread that did this much since its last `spin_hint` is at work, not spinning.
 const AT_WORK: u64 = 4096;
 

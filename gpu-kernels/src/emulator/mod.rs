@@ -33,7 +33,7 @@
 //!   after it by another thread. A race is found from this order, not from the timing:
 //!   the two need not collide in this run. Also `load_once` of what this launch has written.
 //! - **Waits that cannot end**: every running block has been spinning for a thousand rounds
-//!   and nothing has changed, or a thread has read 2^26 times while nothing changed.
+//!   and nothing has changed, or a thread has read 2^25 times while nothing changed.
 //!   Because few blocks run at once and start in any order, a wait for a block that was
 //!   not promised to run ends here.
 //! - **Panics** (an index out of bounds, an overflow in a debug build) and `trap`.
