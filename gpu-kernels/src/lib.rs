@@ -23,6 +23,7 @@ pub mod simt;
 pub mod emulator;
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
+pub mod scan;
 
 use simt::EntryInfo;
 

@@ -1,4 +1,7 @@
-//! The PTX in this binary. Data only: who loads it is `cuda`, who lists it is `ferroseq info`.
+//! The PTX in this binary, put there by `build.rs` from what `cargo xtask build-ptx` made.
+//! Data only: who loads it is `cuda`, who lists it is `ferroseq info`.
+
+use serde::Deserialize;
 
 /// One PTX module: one family of kernels for one architecture.
 #[derive(Clone, Copy, Debug)]
@@ -13,20 +16,28 @@ pub(crate) struct Module {
     pub(crate) ptx: &'static str,
 }
 
-/// Nothing is embedded yet.
-pub(crate) static MODULES: &[Module] = &[];
+// MODULES: &[Module] and MANIFESTS: &[(code generator, manifest)]; both empty in a binary
+// that was built before any PTX.
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// The module for a device of compute capability `major.minor`; `None` if there is none.
+/// The module for a device of compute capability `major.minor`: PTX runs on its own
+/// architecture and every later one, so the highest that is not above the device's.
+/// `None` if there is none.
 pub(crate) fn best(name: &str, major: u32, minor: u32) -> Option<&'static Module> {
-    MODULES
+    best_of(MODULES, name, major * 10 + minor)
+}
+
+fn best_of<'a>(modules: &'a [Module], name: &str, device: u32) -> Option<&'a Module> {
+    // The first of equals: `nvptx` comes before `nvvm`.
+    modules
         .iter()
         .rev()
-        .filter(|module| module.name == name && module.arch <= major * 10 + minor)
+        .filter(|module| module.name == name && module.arch <= device)
         .max_by_key(|module| module.arch)
 }
 
 /// How the embedded PTX was built.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The code generator: `nvptx` or `nvvm`.
     pub(crate) codegen: String,
@@ -34,11 +45,85 @@ pub(crate) struct Origin {
     pub(crate) compiler: String,
     /// Its LLVM.
     pub(crate) llvm: String,
-    /// `release`, or `debug` with line tables.
+    /// `release`, or `debug` with source lines.
     pub(crate) profile: String,
 }
 
 /// Where the embedded PTX comes from: one for each code generator.
 pub(crate) fn origins() -> Vec<Origin> {
-    Vec::new()
+    let parse = |(codegen, manifest): &(&str, &str)| {
+        serde_json::from_str(manifest).unwrap_or_else(|error| Origin {
+            codegen: (*codegen).to_owned(),
+            compiler: format!("unknown (its manifest cannot be read: {error})"),
+            llvm: "unknown".to_owned(),
+            profile: "unknown".to_owned(),
+        })
+    };
+    MANIFESTS.iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn module(codegen: &'static str, arch: u32, name: &'static str) -> Module {
+        Module {
+            codegen,
+            arch,
+            name,
+            ptx: "",
+        }
+    }
+
+    #[test]
+    fn the_highest_architecture_that_the_device_takes() {
+        let modules = [
+            module("nvptx", 100, "scan"),
+            module("nvptx", 80, "scan"),
+            module("nvptx", 90, "scan"),
+            module("nvptx", 90, "moe"),
+            module("nvvm", 90, "scan"),
+            module("nvvm", 80, "moe"),
+        ];
+        let best = |name, device| {
+            best_of(&modules, name, device).map(|module| (module.codegen, module.arch))
+        };
+        assert_eq!(best("scan", 75), None);
+        assert_eq!(best("scan", 80), Some(("nvptx", 80)));
+        assert_eq!(best("scan", 89), Some(("nvptx", 80)));
+        assert_eq!(best("scan", 90), Some(("nvptx", 90)));
+        assert_eq!(best("scan", 120), Some(("nvptx", 100)));
+        assert_eq!(best("moe", 89), Some(("nvvm", 80)));
+        assert_eq!(best("none", 90), None);
+    }
+
+    #[test]
+    fn every_embedded_module_is_whole() {
+        for module in MODULES {
+            let target = format!(".target sm_{}", module.arch);
+            assert!(module.ptx.contains(&target), "{} {target}", module.name);
+            let family = gpu_kernels::FAMILIES
+                .iter()
+                .find(|family| family.module == module.name)
+                .expect("an embedded module is a family's");
+            for entry in family.entries {
+                let symbol = format!(".entry {}(", entry.name);
+                assert!(module.ptx.contains(&symbol), "{symbol}");
+            }
+            let loaded = best(module.name, module.arch / 10, module.arch % 10);
+            assert_eq!(loaded.map(|best| best.arch), Some(module.arch));
+        }
+    }
+
+    #[test]
+    fn every_code_generator_has_its_manifest() {
+        let origins = origins();
+        assert_eq!(origins.len(), MANIFESTS.len());
+        for module in MODULES {
+            let mut known = origins.iter();
+            let origin = known.find(|origin| origin.codegen == module.codegen);
+            let origin = origin.expect("a module's code generator has a manifest");
+            assert!(origin.compiler.starts_with("rustc "), "{origin:?}");
+        }
+    }
 }

@@ -26,6 +26,7 @@ pub mod dtype;
 pub mod emulated;
 pub mod error;
 pub mod info;
+pub mod io;
 pub mod ops;
 
 mod cpu;

@@ -210,16 +210,16 @@ pub(crate) fn wait_async(pending: usize) {
 }
 
 /// An atomic read-modify-write: `update` gives what to write, if anything. Relaxed.
-pub(crate) fn update_atomic(
+pub(crate) fn update_atomic<T: Plain>(
     address: u64,
     line: Line,
-    update: impl FnOnce(u32) -> Option<u32>,
-) -> u32 {
+    update: impl FnOnce(T) -> Option<T>,
+) -> T {
     switch_point(line);
     let updated = with(|engine| {
-        let target = engine.global(address, 4, Access::AtomicUpdate)?;
-        // SAFETY: `global` found 4 bytes there.
-        let old = unsafe { target.cast::<u32>().read_unaligned() };
+        let target = engine.global(address, size_of::<T>(), Access::AtomicUpdate)?;
+        // SAFETY: `global` found that many bytes there.
+        let old = unsafe { target.cast::<T>().read_unaligned() };
         let (block, thread) = engine.current;
         let order = &mut engine.blocks[block].order;
         if let Some(carried) = engine.released.get(&address) {
@@ -232,7 +232,7 @@ pub(crate) fn update_atomic(
                 engine.released.entry(address).or_default().join(&fenced);
             }
             // SAFETY: as above.
-            unsafe { engine.put(target, &new.to_ne_bytes()) };
+            unsafe { engine.put(target, bytemuck::bytes_of(&new)) };
         }
         Ok(old)
     });

@@ -18,6 +18,10 @@ pub(super) struct Block {
     pub(super) live: usize,
     at_barrier: usize,
     first_at_barrier: Option<(usize, Line)>,
+    /// Whether a thread at the barrier brought a predicate that holds, and whether one did
+    /// at the last barrier that everyone passed.
+    vote: bool,
+    pub(super) voted: bool,
     /// Warp operations that wait for lanes, per warp.
     groups: Vec<Vec<Group>>,
     pub(super) order: Order,
@@ -112,6 +116,8 @@ impl Block {
             live: threads.len(),
             at_barrier: 0,
             first_at_barrier: None,
+            vote: false,
+            voted: false,
             groups: (0..threads.len().div_ceil(32))
                 .map(|_| Vec::new())
                 .collect(),
@@ -126,6 +132,7 @@ impl Block {
     pub(super) fn arrive_at_barrier(
         &mut self,
         thread: usize,
+        predicate: bool,
         line: Line,
     ) -> Result<bool, FaultKind> {
         let diverges = |other: usize, instead| {
@@ -151,11 +158,13 @@ impl Block {
         }
         self.threads[thread].state = State::Barrier(line);
         self.at_barrier += 1;
+        self.vote |= predicate;
         if self.at_barrier < self.threads.len() {
             return Ok(false);
         }
         self.at_barrier = 0;
         self.first_at_barrier = None;
+        self.voted = std::mem::take(&mut self.vote);
         self.order.barrier();
         for thread in &mut self.threads {
             thread.state = State::Ready;

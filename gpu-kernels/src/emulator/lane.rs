@@ -138,10 +138,11 @@ pub(crate) fn lane_id() -> u32 {
     with(|engine| engine.current.1 as u32 % 32)
 }
 
-pub(crate) fn sync_threads(line: Line) {
+/// The block's barrier. Whether any thread brought a predicate that holds.
+pub(crate) fn sync_threads_or(predicate: bool, line: Line) -> bool {
     let arrived = with(|engine| {
         let (block, thread) = engine.current;
-        let released = engine.blocks[block].arrive_at_barrier(thread, line)?;
+        let released = engine.blocks[block].arrive_at_barrier(thread, predicate, line)?;
         engine.stats.barriers += u64::from(released);
         Ok(())
     });
@@ -149,6 +150,8 @@ pub(crate) fn sync_threads(line: Line) {
         Ok(()) => pause(),
         Err(kind) => fail(kind, line),
     }
+    // The next barrier cannot be passed before this thread is there, too.
+    with(|engine| engine.blocks[engine.current.0].voted)
 }
 
 pub(crate) fn spin_hint(line: Line) {

@@ -1,57 +1,522 @@
-//! One thread, one column: the definition, with adjacent lanes on adjacent channels.
+//! The linear scan's kernel.
 //!
-//! Bytes: reads `a` and `b` once, writes `h` once. Operations: one fused multiply-add an
-//! element, in the definition's order, so the result is the sequential recurrence's own.
+//! Floors. Bytes: `a` and `b` are read once, `h` is written once; the look-back adds less
+//! than 2%. Operations: the map of a segment and the scan through it, 3 multiply-adds an
+//! element, and 4 comparisons that watch over the map; shared memory moves 32 bytes an
+//! f32 element, a third of what it could. The memory is the wall.
 
 use super::{LinearScanParams, policy};
-use crate::simt::Element;
-use crate::simt::math::fma;
-use crate::simt::thread::{block_idx_x, thread_idx_x};
+use crate::scan::access::{Access, View};
+use crate::scan::block::{Board, THREADS, board_bytes};
+use crate::scan::lookback::{self, Link};
+use crate::scan::ring::{Ring, TILE};
+use crate::scan::thread::Segment;
+use crate::scan::tile::{Order, Tile};
+use crate::simt::thread::{block_idx_x, sync_threads, sync_threads_or, thread_idx_x};
+use crate::simt::warp::{self, FULL_MASK};
+use crate::simt::{Plain, Shared, Word, async_copy};
+
+/// What part of the work a ticket stands for.
+#[derive(Clone, Copy)]
+struct Part {
+    sequence: u32,
+    /// Its tile's place in the chain.
+    link: u32,
+    /// Tiles of the sequence before it.
+    before: u32,
+    /// First time step of the sequence, in its batch element.
+    start: u64,
+    /// Time steps of the sequence.
+    length: u64,
+}
+
+type Number<A, const V: usize> = <<A as Access<V>>::Ring as Ring>::Value;
+
+/// A block's work on its tile.
+struct Worker<A: Access<V>, const V: usize> {
+    params: LinearScanParams<A::Element>,
+    board: Board<A::Ring, V>,
+    log2_tile_steps: u32,
+    gates: Shared<A::Element>,
+    /// Inputs, then states.
+    inputs: Shared<A::Element>,
+    window: Shared<Number<A, V>>,
+    view: View,
+    tag: u32,
+}
+
+/// What a ticket stands for.
+struct Job {
+    part: Part,
+    tile: Tile,
+    group: u32,
+    /// Time steps of the tile.
+    left: u32,
+}
 
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`policy::launch`] says.
 #[inline(always)]
-pub unsafe fn scan_columns<T: Element>(params: LinearScanParams<T>) {
-    let column = u64::from(block_idx_x()) * u64::from(policy::BLOCK) + u64::from(thread_idx_x());
-    if column >= params.sequences * params.channels {
-        return;
-    }
-    let (sequence, channel) = (column / params.channels, column % params.channels);
-    // SAFETY: `sequence` and `channel` are in range, and so are the rows below; each
-    // thread has a column of its own.
+pub unsafe fn scan_tiles<A: Access<V>, const V: usize, const FULL: bool>(
+    params: LinearScanParams<A::Element>,
+) {
+    // The usual tile's sizes are literals: addresses become immediate offsets.
+    let params = if FULL {
+        let (log2_steps, log2_lanes) = policy::full(A::ROWS, size_of::<A::Element>() as u32);
+        LinearScanParams {
+            log2_steps,
+            log2_lanes,
+            ..params
+        }
+    } else {
+        params
+    };
+    let mut worker = Worker::<A, V>::new(params);
+    // SAFETY: the launch contract; every access below is inside it, as each step says.
     unsafe {
-        let (first, rows) = if params.offsets.is_null() {
-            (0, params.length)
-        } else {
-            let first = params.offsets.load(sequence as usize) as u64;
-            (
+        let mut ticket = block_idx_x();
+        if !params.scratch.is_null() {
+            if thread_idx_x() == 0 {
+                let (ticket, tag) = lookback::draw(params.scratch, params.groups * params.tiles);
+                worker.board.announce(0, ticket);
+                worker.board.announce(1, tag);
+            }
+            sync_threads();
+            (ticket, worker.tag) = (worker.board.heard(0), worker.board.heard(1));
+        }
+        let job = worker.begin(ticket);
+        async_copy::wait::<0>();
+        sync_threads();
+        worker.work(&job);
+    }
+}
+
+impl<A: Access<V>, const V: usize> Worker<A, V> {
+    #[inline(always)]
+    fn new(params: LinearScanParams<A::Element>) -> Self {
+        let board = Board::new(params.log2_lanes, A::ROWS);
+        let log2_tile_steps = params.log2_steps + board.segments().ilog2();
+        let array = array_elements::<A, V>(&params, log2_tile_steps);
+        let gates = Shared::<A::Element>::dynamic(board_bytes(params.log2_lanes, V as u32));
+        let inputs = gates.add(array);
+        let view = view::<A, V>(&params, &board, log2_tile_steps);
+        let window = inputs.add(array).cast();
+        Self {
+            params,
+            board,
+            log2_tile_steps,
+            gates,
+            inputs,
+            window,
+            view,
+            tag: 0,
+        }
+    }
+
+    /// Starts copying a ticket's tile to shared memory.
+    ///
+    /// # Safety
+    /// The whole block; one of the launch's tickets.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn begin(&self, ticket: u32) -> Job {
+        let params = &self.params;
+        let group = ticket % params.groups;
+        // SAFETY: the tile lies where it says.
+        unsafe {
+            let part = find_part(params, self.log2_tile_steps, ticket / params.groups);
+            let first = u64::from(part.before) << self.log2_tile_steps;
+            let steps = 1u64 << self.log2_tile_steps;
+            let left = part.length.saturating_sub(first).min(steps) as u32;
+            let tile = tile::<A, V>(
+                params,
+                &part,
                 first,
-                params.offsets.load(sequence as usize + 1) as u64 - first,
-            )
-        };
-        let mut at = sequence * params.sequence_stride
-            + first * params.time_stride
-            + channel * params.channel_stride;
-        let mut step = params.time_stride;
-        if params.reverse != 0 && rows > 0 {
-            at += (rows - 1) * step;
-            step = step.wrapping_neg();
+                left,
+                self.log2_tile_steps,
+                self.channel(group),
+            );
+            tile.copy_in(THREADS, params.a, self.gates, A::from_value(A::Ring::ONE));
+            tile.copy_in(
+                THREADS,
+                params.b,
+                self.inputs,
+                A::from_value(A::Ring::NOTHING),
+            );
+            async_copy::commit();
+            Job {
+                part,
+                tile,
+                group,
+                left,
+            }
         }
-        let mut state = if params.h0.is_null() {
-            0.0
+    }
+
+    /// First channel of a group.
+    #[inline(always)]
+    fn channel(&self, group: u32) -> u64 {
+        u64::from(group << self.params.log2_lanes) * V as u64
+    }
+
+    /// Scans a tile and writes it back.
+    ///
+    /// # Safety
+    /// The whole block; the tile is complete, behind a barrier.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn work(&self, job: &Job) {
+        let Self {
+            params,
+            board,
+            view,
+            window,
+            ..
+        } = self;
+        let Job {
+            part,
+            tile,
+            group,
+            left,
+        } = job;
+        let (group, left) = (*group, *left);
+        let thread = thread_idx_x();
+        let chained = !params.scratch.is_null();
+        let inputs = self.inputs;
+        let segment = Segment {
+            gates: self.gates,
+            inputs,
+            view: *view,
+            steps: 1 << params.log2_steps,
+        };
+        // The first `lanes` threads step for a lane each; in a chain they are one warp.
+        let steps_for_lane = thread < board.lanes();
+        let channel = thread * V as u32;
+        let first_channel = self.channel(group);
+        let scratch = policy::scratch(params.groups, params.tiles, params.log2_lanes, V as u32);
+        let link = Link::new(params.scratch, scratch, self.tag, group, part.link);
+        let before = if left > 0 { part.before } else { 0 };
+        // SAFETY: as each step says.
+        unsafe {
+            board.put_map(segment.compose::<A, V>());
+            sync_threads();
+
+            let mut maps = [None; V];
+            if steps_for_lane {
+                unroll!(V, v => { maps[v] = board.compose(thread, v); });
+            }
+            let mut states = [A::Ring::NOTHING; V];
+            let mut back = 0;
+            if chained {
+                if thread >> 5 == 0 {
+                    let mut sound = true;
+                    if steps_for_lane {
+                        unroll!(V, v => {
+                            match maps[v] {
+                                Some(map) => link.put_map::<A::Ring>(channel + v as u32, map),
+                                None => sound = false,
+                            }
+                        });
+                    }
+                    if warp::all(FULL_MASK, sound) && thread == 0 {
+                        link.hint_maps();
+                    }
+                    back = link.look_back(before, params.window);
+                    if steps_for_lane && back < before {
+                        unroll!(V, v => {
+                            states[v] = link.state_before::<A::Ring>(channel + v as u32, back);
+                        });
+                    }
+                    if thread == 0 {
+                        board.announce(2, back);
+                    }
+                }
+                if sync_threads_or(back > 0) {
+                    back = board.heard(2);
+                    link.fetch_maps::<A::Ring>(THREADS, back, *window);
+                    sync_threads();
+                }
+            }
+
+            // From the state before the tile to those before its segments and behind it.
+            let mut ends = [A::Ring::NOTHING; V];
+            let mut end_known = [true; V];
+            let mut unsound = false;
+            if steps_for_lane {
+                unroll!(V, v => {
+                    if back == before {
+                        let channel = first_channel + u64::from(channel) + v as u64;
+                        states[v] = initial::<A, V>(params, part.sequence, channel);
+                    }
+                    let state =
+                        link.step_through::<A::Ring>(channel + v as u32, back, *window, states[v]);
+                    let walked = board.walk(thread, v, state);
+                    unsound |= walked.is_none();
+                    // The tile's map, where it may be used, decides the state behind the
+                    // tile: whoever steps over this tile uses it too.
+                    let end = match maps[v] {
+                        Some((gate, input)) if A::Ring::within(state, TILE) => {
+                            Some(A::Ring::step(gate, state, input))
+                        }
+                        _ => walked,
+                    };
+                    end_known[v] = end.is_some();
+                    ends[v] = end.unwrap_or(A::Ring::NOTHING);
+                    board.set_end(thread, v, ends[v]);
+                    if chained && end_known[v] {
+                        link.put_state::<A::Ring>(channel + v as u32, ends[v]);
+                    }
+                });
+            }
+
+            let serial = sync_threads_or(unsound);
+            if serial {
+                // Element by element, one segment after the other.
+                let mut turn = 0;
+                while turn < board.segments() {
+                    if board.segment() == turn {
+                        let state = board.state();
+                        let stepped = segment.scan::<A, V>(state);
+                        board.pass_on(state, stepped);
+                    }
+                    sync_threads();
+                    turn += 1;
+                }
+                if steps_for_lane {
+                    unroll!(V, v => {
+                        if end_known[v] {
+                            board.set_end(thread, v, ends[v]);
+                        } else {
+                            ends[v] = board.end(thread, v);
+                            if chained {
+                                link.put_state::<A::Ring>(channel + v as u32, ends[v]);
+                            }
+                        }
+                    });
+                }
+                sync_threads();
+            } else {
+                segment.scan::<A, V>(board.state());
+            }
+            if chained && thread == 0 {
+                link.hint_states();
+            }
+
+            // The tile's last state is the one that its successor starts from.
+            if left > 0 && board.segment() == (left - 1) >> params.log2_steps {
+                let mut end = [A::Ring::NOTHING; V];
+                unroll!(V, v => { end[v] = board.end(board.lane(), v); });
+                A::write_one(inputs, view, (left - 1) & (segment.steps - 1), end);
+            }
+            sync_threads();
+            tile.copy_out(THREADS, inputs, params.h);
+
+            let is_last =
+                (u64::from(part.before) << self.log2_tile_steps) + u64::from(left) == part.length;
+            if !params.final_state.is_null() && is_last && steps_for_lane {
+                let all = params.final_state.cast::<Number<A, V>>();
+                unroll!(V, v => {
+                    let channel = first_channel + u64::from(channel) + v as u64;
+                    if channel < params.channels {
+                        let at = u64::from(part.sequence) * params.channels + channel;
+                        all.store(at as usize, if left > 0 { ends[v] } else { states[v] });
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// The state of a channel before the sequence's first step.
+#[inline(always)]
+#[track_caller]
+unsafe fn initial<A: Access<V>, const V: usize>(
+    params: &LinearScanParams<A::Element>,
+    sequence: u32,
+    channel: u64,
+) -> Number<A, V> {
+    if params.h0.is_null() || channel >= params.channels {
+        return Word::from_bits(0);
+    }
+    let at = u64::from(sequence) * params.channels + channel;
+    // SAFETY: `sequence` and `channel` are in range.
+    unsafe { params.h0.cast::<Number<A, V>>().load(at as usize) }
+}
+
+/// Which sequence, and where in it.
+#[inline(always)]
+#[track_caller]
+unsafe fn find_part<T: Plain>(
+    params: &LinearScanParams<T>,
+    log2_tile_steps: u32,
+    tile: u32,
+) -> Part {
+    if params.offsets.is_null() {
+        // Time outermost: a tile's predecessor was drawn a whole batch earlier.
+        let (before, sequence) = (tile / params.sequences, tile % params.sequences);
+        let link = sequence * params.tiles_per_sequence + before;
+        return Part {
+            sequence,
+            link,
+            before,
+            start: 0,
+            length: params.length,
+        };
+    }
+    // SAFETY: indices up to `sequences`.
+    unsafe {
+        let offset = |sequence: u32| params.offsets.load(sequence as usize) as u64;
+        let first_tile = |sequence: u32| (offset(sequence) >> log2_tile_steps) as u32 + sequence;
+        // The last sequence whose first tile is not behind this one.
+        let (mut low, mut high) = (0, params.sequences);
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if first_tile(middle) <= tile {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let start = offset(low);
+        Part {
+            sequence: low,
+            link: tile,
+            before: tile - first_tile(low),
+            start,
+            length: offset(low + 1) - start,
+        }
+    }
+}
+
+/// A part's tile in the tensor.
+#[inline(always)]
+fn tile<A: Access<V>, const V: usize>(
+    params: &LinearScanParams<A::Element>,
+    part: &Part,
+    first: u64,
+    left: u32,
+    log2_tile_steps: u32,
+    first_channel: u64,
+) -> Tile {
+    let tile_channels = (V as u32) << params.log2_lanes;
+    let channels = params
+        .channels
+        .saturating_sub(first_channel)
+        .min(u64::from(tile_channels)) as u32;
+    // Packed sequences are one batch element.
+    let batch = if params.offsets.is_null() {
+        u64::from(part.sequence)
+    } else {
+        0
+    };
+    let log2_channels = tile_channels.ilog2();
+    let log2_elements = log2_tile_steps + log2_channels;
+    let reverse = params.reverse != 0;
+    if A::ROWS {
+        let step = if reverse {
+            part.length.wrapping_sub(1 + first)
         } else {
-            params.h0.load(column as usize)
+            first
         };
-        let mut row = 0;
-        while row < rows {
-            let (a, b) = (params.a.load(at as usize), params.b.load(at as usize));
-            state = fma(a.to_f32(), state, b.to_f32());
-            params.h.store(at as usize, T::from_f32(state));
-            at = at.wrapping_add(step);
-            row += 1;
+        let row = (batch * params.length)
+            .wrapping_add(part.start)
+            .wrapping_add(step);
+        let row_stride = params.channels;
+        Tile {
+            origin: row
+                .wrapping_mul(params.channels)
+                .wrapping_add(first_channel),
+            row_stride: if reverse {
+                row_stride.wrapping_neg()
+            } else {
+                row_stride
+            },
+            rows: left,
+            first_column: 0,
+            end_column: channels,
+            log2_columns: log2_channels,
+            log2_elements,
+            order: order::<A, V>(params, log2_channels),
         }
-        if !params.final_state.is_null() {
-            params.final_state.store(column as usize, state);
+    } else {
+        let tile_steps = 1u32 << log2_tile_steps;
+        // A reverse scan's tile ends where its first step stands.
+        let (step, first_column) = if reverse {
+            (
+                part.length.wrapping_sub(first + u64::from(tile_steps)),
+                tile_steps - left,
+            )
+        } else {
+            (first, 0)
+        };
+        let row = batch * params.channels + first_channel;
+        Tile {
+            origin: row
+                .wrapping_mul(params.length)
+                .wrapping_add(part.start)
+                .wrapping_add(step),
+            row_stride: params.length,
+            rows: channels,
+            first_column,
+            end_column: first_column + left,
+            log2_columns: log2_tile_steps,
+            log2_elements,
+            order: Order::Swizzled,
         }
+    }
+}
+
+/// Where the chunks of a tile of rows go: a gap behind each segment.
+#[inline(always)]
+fn order<A: Access<V>, const V: usize>(
+    params: &LinearScanParams<A::Element>,
+    log2_channels: u32,
+) -> Order {
+    let log2_per_chunk = 16u32.ilog2() - (size_of::<A::Element>() as u32).ilog2();
+    Order::Gaps {
+        log2_chunks: params.log2_steps + log2_channels - log2_per_chunk,
+        gap: policy::gap_bytes(params.log2_lanes),
+    }
+}
+
+/// Elements of one array of the tile, with its gaps.
+#[inline(always)]
+fn array_elements<A: Access<V>, const V: usize>(
+    params: &LinearScanParams<A::Element>,
+    log2_tile_steps: u32,
+) -> u32 {
+    let elements = (V as u32) << (log2_tile_steps + params.log2_lanes);
+    if !A::ROWS {
+        return elements;
+    }
+    let segments = 1 << (log2_tile_steps - params.log2_steps);
+    elements + segments * policy::gap_bytes(params.log2_lanes) / size_of::<A::Element>() as u32
+}
+
+/// This thread's segment in the tile.
+#[inline(always)]
+fn view<A: Access<V>, const V: usize>(
+    params: &LinearScanParams<A::Element>,
+    board: &Board<A::Ring, V>,
+    log2_tile_steps: u32,
+) -> View {
+    let step = board.segment() << params.log2_steps;
+    if A::ROWS {
+        let gap = policy::gap_bytes(params.log2_lanes) / size_of::<A::Element>() as u32;
+        let stride = (V as u32) << params.log2_lanes;
+        let first = step * stride + board.segment() * gap + board.lane() * V as u32;
+        return View {
+            first,
+            stride,
+            backwards: false,
+        };
+    }
+    let row = board.lane() << log2_tile_steps;
+    let backwards = params.reverse != 0;
+    let last = (1u32 << log2_tile_steps) - 1;
+    View {
+        first: row + if backwards { last - step } else { step },
+        stride: 1,
+        backwards,
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::simt::Global;
 
-/// Parameters of one launch. An element of sequence `s` at time `t` in channel `d` stands
-/// at `s * sequence_stride + t * time_stride + d * channel_stride`.
+/// Parameters of one launch over `[sequences, length, channels]`, or with the last two
+/// exchanged for the kernels over columns. All arrays begin on 16-byte boundaries.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LinearScanParams<T> {
@@ -17,24 +17,30 @@ pub struct LinearScanParams<T> {
     pub h0: Global<f32>,
     /// `[sequences, channels]`, written; or null.
     pub final_state: Global<f32>,
-    /// `[sequences + 1]` first rows of packed sequences in one batch element, or null.
+    /// `[sequences + 1]` first time steps of packed sequences, or null.
     pub offsets: Global<i64>,
-    /// Sequences.
-    pub sequences: u64,
-    /// Rows of each sequence, unless `offsets` says otherwise.
+    /// The look-back's memory; null if no sequence has more than one tile.
+    pub scratch: Global<u64>,
+    /// Time steps of each sequence, or of all of them together with `offsets`.
     pub length: u64,
     /// Channels.
     pub channels: u64,
-    /// Elements from one batch element to the next (0 with `offsets`).
-    pub sequence_stride: u64,
-    /// Elements from one row to the next.
-    pub time_stride: u64,
-    /// Elements from one channel to the next.
-    pub channel_stride: u64,
-    /// 1: from the last row to the first.
+    /// Sequences.
+    pub sequences: u32,
+    /// Groups of channels, one tile wide.
+    pub groups: u32,
+    /// Tiles of a group, all sequences together.
+    pub tiles: u32,
+    /// Tiles of a sequence (unused with `offsets`).
+    pub tiles_per_sequence: u32,
+    /// Time steps of a segment: 2 to this power.
+    pub log2_steps: u32,
+    /// Lanes of a tile: 2 to this power.
+    pub log2_lanes: u32,
+    /// Most tiles that the look-back steps through.
+    pub window: u32,
+    /// 1: from the last time step to the first.
     pub reverse: u32,
-    /// Unused; keeps the size a multiple of 8.
-    pub padding: u32,
 }
 
 /// Elements that each array must have for a launch to stay inside it.
@@ -51,20 +57,23 @@ pub struct Required {
 impl<T> LinearScanParams<T> {
     /// What the kernel may access with these parameters; `None` if it is more than 64 bits count.
     pub fn required(&self) -> Option<Required> {
-        let states = self.sequences.checked_mul(self.channels)?;
-        let last = |count: u64, stride: u64| (count - 1).checked_mul(stride);
-        let elements = if states == 0 || self.length == 0 {
+        let sequences = u64::from(self.sequences);
+        let states = sequences.checked_mul(self.channels)?;
+        // Packed sequences are one batch element of `length` time steps.
+        let batch = if self.offsets.is_null() {
+            sequences
+        } else {
+            sequences.min(1)
+        };
+        let elements = if batch == 0 || self.length == 0 || self.channels == 0 {
             0
         } else {
-            last(self.sequences, self.sequence_stride)?
-                .checked_add(last(self.length, self.time_stride)?)?
-                .checked_add(last(self.channels, self.channel_stride)?)?
-                .checked_add(1)?
+            batch.checked_mul(self.length)?.checked_mul(self.channels)?
         };
         Some(Required {
             elements,
             states,
-            offsets: self.sequences.checked_add(1)?,
+            offsets: sequences + 1,
         })
     }
 }
@@ -73,7 +82,7 @@ impl<T> LinearScanParams<T> {
 mod tests {
     use super::*;
 
-    fn params(counts: [u64; 3], strides: [u64; 3]) -> LinearScanParams<f32> {
+    fn params(sequences: u32, length: u64, channels: u64) -> LinearScanParams<f32> {
         LinearScanParams {
             a: Global::null(),
             b: Global::null(),
@@ -81,30 +90,40 @@ mod tests {
             h0: Global::null(),
             final_state: Global::null(),
             offsets: Global::null(),
-            sequences: counts[0],
-            length: counts[1],
-            channels: counts[2],
-            sequence_stride: strides[0],
-            time_stride: strides[1],
-            channel_stride: strides[2],
+            scratch: Global::null(),
+            length,
+            channels,
+            sequences,
+            groups: 0,
+            tiles: 0,
+            tiles_per_sequence: 0,
+            log2_steps: 0,
+            log2_lanes: 0,
+            window: 0,
             reverse: 0,
-            padding: 0,
         }
     }
 
     #[test]
     fn a_contiguous_tensor_requires_its_own_size() {
         let elements = |params: LinearScanParams<f32>| params.required().map(|r| r.elements);
-        assert_eq!(elements(params([2, 3, 4], [12, 4, 1])), Some(24));
-        assert_eq!(elements(params([2, 3, 4], [12, 1, 3])), Some(24));
-        assert_eq!(elements(params([3, 6, 4], [0, 4, 1])), Some(24));
-        assert_eq!(elements(params([2, 0, 4], [0, 4, 1])), Some(0));
-        assert_eq!(elements(params([0, 3, 4], [12, 4, 1])), Some(0));
+        assert_eq!(elements(params(2, 3, 4)), Some(24));
+        let packed = LinearScanParams {
+            offsets: Global::from_address(16),
+            ..params(3, 6, 4)
+        };
+        assert_eq!(elements(packed), Some(24));
+        assert_eq!(elements(params(2, 0, 4)), Some(0));
+        assert_eq!(elements(params(0, 3, 4)), Some(0));
     }
 
     #[test]
     fn sizes_past_64_bits_are_not_wrapped() {
-        assert_eq!(params([1 << 33, 2, 1 << 33], [0, 1, 1]).required(), None);
-        assert_eq!(params([3, 2, 1], [1 << 63, 1, 1]).required(), None);
+        assert_eq!(params(1, 1 << 33, 1 << 33).required(), None);
+        assert_eq!(
+            params(3, 1 << 62, 1).required().map(|r| r.elements),
+            Some(3 << 62)
+        );
+        assert_eq!(params(4, 1 << 62, 1).required(), None);
     }
 }

@@ -17,6 +17,17 @@ pub unsafe fn fetch_add(target: Global<u32>, index: usize, value: u32) -> u32 {
     unsafe { memory::fetch_add(target.at(index), value) }
 }
 
+/// [`fetch_add`] of 64 bits.
+///
+/// # Safety
+/// As [`fetch_add`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_add64(target: Global<u64>, index: usize, value: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { memory::fetch_add64(target.at(index), value) }
+}
+
 /// Keeps the larger and returns what was there before. Relaxed.
 ///
 /// # Safety

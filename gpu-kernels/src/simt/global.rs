@@ -44,6 +44,11 @@ impl<T: Plain> Global<T> {
         }
     }
 
+    /// The address it views.
+    pub fn address(self) -> u64 {
+        self.pointer as usize as u64
+    }
+
     /// Whether the argument is absent.
     #[inline(always)]
     pub fn is_null(self) -> bool {
@@ -85,11 +90,12 @@ impl<T: Plain> Global<T> {
         unsafe { memory::load_global(self.at(index)) }
     }
 
-    /// Reads element `index` of an array that nobody writes during the launch and that is
-    /// read once: the read-only path, without a place in the L1 cache.
+    /// Reads element `index`, which nobody on this multiprocessor reads again: it takes no
+    /// place in the L1 cache. (Not the read-only path: a kernel that works in place may
+    /// write the array behind it.)
     ///
     /// # Safety
-    /// `index` lies in the array; nobody writes the array during the launch.
+    /// As [`load`](Self::load).
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_once(self, index: usize) -> T {

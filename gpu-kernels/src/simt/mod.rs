@@ -21,6 +21,8 @@ mod arch;
 
 #[macro_use]
 mod entry;
+#[macro_use]
+mod unroll;
 pub mod atomic;
 mod element;
 mod global;

@@ -49,6 +49,13 @@ pub fn sync_threads() {
     arch::thread::sync_threads();
 }
 
+/// [`sync_threads`], and whether `predicate` held in any thread of the block.
+#[inline(always)]
+#[track_caller]
+pub fn sync_threads_or(predicate: bool) -> bool {
+    arch::thread::sync_threads_or(predicate)
+}
+
 /// Called in every turn of a loop that waits for another block: on a device a short
 /// pause, in the emulator the place where another block gets to run.
 #[inline(always)]

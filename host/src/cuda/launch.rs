@@ -46,8 +46,8 @@ impl Launcher for CudaDevice {
         })
     }
 
-    fn scratch(&self, bytes: usize) -> Result<Global<u32>> {
-        self.scratch.get(self, bytes)
+    fn scratch(&self, purpose: &'static str, bytes: usize) -> Result<Global<u32>> {
+        self.scratch.get(self, purpose, bytes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Scratch memory: what kernels need for a moment (counters, flags, carried states).
 //!
-//! All zero when a kernel first sees it, and every kernel leaves it all zero, so a launch
-//! neither allocates nor clears. One piece serves every launch of a device, because they
+//! All zero when the kernels of a purpose first see it; what they leave there stays, so a
+//! launch neither allocates nor clears. A purpose's launches share one piece, because they
 //! follow each other on one stream. When it must grow, the older and smaller pieces stay
 //! until the device goes: a launch under way or a captured graph may hold their address,
 //! and together they are no larger than the newest.
@@ -19,15 +19,21 @@ const SMALLEST: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// Address and bytes, each twice the one before it or more.
-    pieces: Mutex<Vec<(CUdeviceptr, usize)>>,
+    /// Purpose, address and bytes; a purpose's pieces each twice the one before or more.
+    pieces: Mutex<Vec<(&'static str, CUdeviceptr, usize)>>,
 }
 
 impl Scratch {
     /// At least `bytes` bytes, aligned to 256, for the next launch on `device`.
-    pub(super) fn get(&self, device: &CudaDevice, bytes: usize) -> Result<Global<u32>> {
+    pub(super) fn get(
+        &self,
+        device: &CudaDevice,
+        purpose: &'static str,
+        bytes: usize,
+    ) -> Result<Global<u32>> {
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((address, _)) = pieces.last().filter(|(_, size)| *size >= bytes) {
+        let newest = pieces.iter().rev().find(|piece| piece.0 == purpose);
+        if let Some((_, address, _)) = newest.filter(|(_, _, size)| *size >= bytes) {
             return Ok(Global::from_address(*address));
         }
         let size = bytes
@@ -41,14 +47,14 @@ impl Scratch {
             release(device, address);
             return Err(error);
         }
-        pieces.push((address, size));
+        pieces.push((purpose, address, size));
         Ok(Global::from_address(address))
     }
 
     /// Frees it, when `device` goes.
     pub(super) fn free(&self, device: &CudaDevice) {
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        for (address, _) in mem::take(&mut *pieces) {
+        for (_, address, _) in mem::take(&mut *pieces) {
             release(device, address);
         }
     }

@@ -362,7 +362,7 @@ fn scratch_is_zero_and_survives_growth_under_a_graph() {
     let out = device.alloc::<i32>(1).expect("alloc");
     let count = |bytes: usize| {
         let params = CountParams {
-            scratch: cuda.scratch(bytes)?,
+            scratch: cuda.scratch("test", bytes)?,
             out: out.global(),
             threads: 1 << 14,
             padding: 0,

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct EmulatedDevice {
     machine: Machine,
     options: Options,
-    /// Address and bytes of the scratch memory that the next launch may use.
-    scratch: Mutex<Option<(u64, usize)>>,
+    /// Purpose, address and bytes of the scratch memory that launches use.
+    scratch: Mutex<Vec<(&'static str, u64, usize)>>,
     /// What is wrong with the environment: reported by the first launch.
     unusable: Option<(&'static str, String, &'static str)>,
 }
@@ -35,7 +35,7 @@ impl EmulatedDevice {
                 ..Config::default()
             }),
             options,
-            scratch: Mutex::new(None),
+            scratch: Mutex::default(),
             unusable: None,
         })
     }
@@ -47,7 +47,7 @@ impl EmulatedDevice {
             Err(wrong) => Arc::new(Self {
                 machine: Machine::new(Config::default()),
                 options: Options::default(),
-                scratch: Mutex::new(None),
+                scratch: Mutex::default(),
                 unusable: Some(wrong),
             }),
         }
@@ -71,29 +71,6 @@ impl EmulatedDevice {
             },
         }
     }
-
-    /// Kernels promise to leave scratch memory as they found it, all zero.
-    fn check_scratch(&self, kernel: &'static str) -> Result<()> {
-        let scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((address, bytes)) = *scratch else {
-            return Ok(());
-        };
-        let mut words = vec![0u32; bytes.div_ceil(4)];
-        self.machine
-            .read(address, bytemuck::cast_slice_mut(&mut words))
-            .map_err(|error| self.memory_error(error))?;
-        match words.iter().position(|word| *word != 0) {
-            None => Ok(()),
-            Some(at) => Err(Error::Emulation {
-                kernel: kernel.to_owned(),
-                message: format!(
-                    "leaves {:#x} in word {at} of its scratch memory, which must be zero again \
-                     for the next launch (FERROSEQ_EMU_SEED={})",
-                    words[at], self.options.seed
-                ),
-            }),
-        }
-    }
 }
 
 impl std::fmt::Display for EmulatedDevice {
@@ -113,23 +90,22 @@ impl Launcher for EmulatedDevice {
                 kernel: fault.kernel.to_owned(),
                 message: fault.message(),
             })?;
-        self.check_scratch(K::INFO.name)
+        Ok(())
     }
 
-    /// Exactly what was asked for, in whole words, so that a kernel that uses more is found.
-    fn scratch(&self, bytes: usize) -> Result<Global<u32>> {
+    /// As on a GPU: what a launch left there, the next of the same purpose finds, and a
+    /// smaller launch uses a larger one's memory.
+    fn scratch(&self, purpose: &'static str, bytes: usize) -> Result<Global<u32>> {
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((address, _)) = scratch.take() {
-            self.machine
-                .free(address)
-                .map_err(|error| self.memory_error(error))?;
+        let piece = scratch.iter().rev().find(|piece| piece.0 == purpose);
+        if let Some((_, address, _)) = piece.filter(|(_, _, size)| *size >= bytes) {
+            return Ok(Global::from_address(*address));
         }
-        let bytes = bytes.next_multiple_of(4);
         let address = self
             .machine
             .alloc_zeroed(bytes, false)
             .map_err(|error| self.memory_error(error))?;
-        *scratch = Some((address, bytes));
+        scratch.push((purpose, address, bytes));
         Ok(Global::from_address(address))
     }
 }

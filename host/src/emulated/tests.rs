@@ -211,21 +211,35 @@ impl Entry for UsesScratch {
 }
 
 #[test]
-fn scratch_is_zero_before_and_after() {
+fn scratch_is_zero_at_first_and_then_kept_for_its_purpose() {
     let device = EmulatedDevice::new(Options::default());
     let shape = LaunchShape::linear(1, 1, 0);
-    let run = |at: usize, leave: u32| {
-        let scratch = device.scratch(10)?;
-        device.launch::<UsesScratch>(shape, Marks { scratch, at, leave })
+    let run = |purpose, bytes, at: usize| {
+        let scratch = device.scratch(purpose, bytes).unwrap();
+        let params = Marks {
+            scratch,
+            at,
+            leave: 7,
+        };
+        device
+            .launch::<UsesScratch>(shape, params)
+            .map(|()| scratch)
     };
-    run(2, 0).unwrap();
-    let error = run(1, 7).unwrap_err().to_string();
-    assert!(
-        error.contains("uses_scratch: leaves 0x7 in word 1 of its scratch"),
-        "{error}"
-    );
-    run(0, 0).unwrap();
-    let error = run(3, 0).unwrap_err().to_string();
+    let word = |scratch: Global<u32>| {
+        let mut bytes = [0; 12];
+        device.machine.read(scratch.address(), &mut bytes).unwrap();
+        bytes[4]
+    };
+    let first = run("a", 12, 0).unwrap();
+    assert_eq!(word(first), 0);
+    let again = run("a", 8, 1).unwrap();
+    assert_eq!(again.address(), first.address());
+    assert_eq!(word(first), 7);
+    let other = run("b", 12, 2).unwrap();
+    assert_eq!(word(other), 0);
+    let larger = run("a", 16, 3).unwrap();
+    assert_eq!(word(larger), 0);
+    let error = run("b", 12, 3).unwrap_err().to_string();
     assert!(
         error.contains("byte 12 of the array") && error.contains("has 12 bytes"),
         "{error}"

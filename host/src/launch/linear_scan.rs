@@ -5,7 +5,8 @@ use crate::buffer::Buffer;
 use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
 use crate::ops::{Layout, LinearScan, LinearScanArgs};
-use gpu_kernels::linear_scan::{LinearScanParams, policy};
+use gpu_kernels::linear_scan::policy::{self, Orientation};
+use gpu_kernels::linear_scan::{LinearScanParams, MODULE};
 use gpu_kernels::simt::Global;
 
 pub(crate) fn run<T: Element>(
@@ -13,22 +14,50 @@ pub(crate) fn run<T: Element>(
     device: &impl Launcher,
     args: LinearScanArgs<'_, T>,
 ) -> Result<()> {
-    let params = params(op, &args);
+    let sequences = op.sequences(args.offsets);
+    if sequences == 0 || op.channels == 0 {
+        return Ok(());
+    }
+    let orientation = match op.layout {
+        Layout::Bld => Orientation::Rows,
+        Layout::Bdl => Orientation::Columns,
+    };
+    let size = T::DTYPE.size() as u32;
+    let launch = policy::launch(
+        sequences as u64,
+        op.length as u64,
+        op.channels as u64,
+        size,
+        orientation,
+        args.offsets.is_some(),
+    )
+    .ok_or_else(|| too_large(op))?;
+    let params = params(op, &args, sequences, &launch).ok_or_else(|| too_large(op))?;
     check(op, &params, &args)?;
-    match policy::launch(&params) {
-        Some(shape) => device.launch::<<T as Kernels>::LinearScan>(shape, params),
-        None if params.sequences == 0 || params.channels == 0 => Ok(()),
-        None => Err(too_large(op)),
+    let scratch_bytes = usize::try_from(launch.scratch_words.saturating_mul(8));
+    let scratch = match scratch_bytes.map_err(|_| too_large(op))? {
+        0 => Global::null(),
+        bytes => device.scratch(MODULE, bytes)?.cast(),
+    };
+    let params = LinearScanParams { scratch, ..params };
+    let full = launch.tiling.is_full(size, orientation);
+    let shape = launch.shape;
+    match (orientation, full) {
+        (Orientation::Rows, true) => device.launch::<<T as Kernels>::RowsFull>(shape, params),
+        (Orientation::Rows, false) => device.launch::<<T as Kernels>::Rows>(shape, params),
+        (Orientation::Columns, true) => device.launch::<<T as Kernels>::ColumnsFull>(shape, params),
+        (Orientation::Columns, false) => device.launch::<<T as Kernels>::Columns>(shape, params),
     }
 }
 
-fn params<T: Element>(op: &LinearScan, args: &LinearScanArgs<'_, T>) -> LinearScanParams<T> {
-    let (length, channels) = (op.length as u64, op.channels as u64);
-    let (time_stride, channel_stride) = match op.layout {
-        Layout::Bld => (channels, 1),
-        Layout::Bdl => (1, length),
-    };
-    LinearScanParams {
+/// The parameters, but for the scratch memory; `None` if there are too many sequences.
+fn params<T: Element>(
+    op: &LinearScan,
+    args: &LinearScanArgs<'_, T>,
+    sequences: usize,
+    launch: &policy::Launch,
+) -> Option<LinearScanParams<T>> {
+    Some(LinearScanParams {
         a: args.a.global(),
         b: args.b.map_or_else(|| args.h.global(), Buffer::global),
         h: args.h.global(),
@@ -40,19 +69,18 @@ fn params<T: Element>(op: &LinearScan, args: &LinearScanArgs<'_, T>) -> LinearSc
         offsets: args
             .offsets
             .map_or(Global::null(), |offsets| offsets.buffer().global()),
-        sequences: op.sequences(args.offsets) as u64,
-        length,
-        channels,
-        sequence_stride: match args.offsets {
-            // Read only where B > 0, and then it fits (`LinearScan::elements`).
-            None => length.saturating_mul(channels),
-            Some(_) => 0,
-        },
-        time_stride,
-        channel_stride,
+        scratch: Global::null(),
+        length: op.length as u64,
+        channels: op.channels as u64,
+        sequences: u32::try_from(sequences).ok()?,
+        groups: launch.groups,
+        tiles: launch.tiles,
+        tiles_per_sequence: launch.tiles_per_sequence,
+        log2_steps: launch.tiling.log2_steps,
+        log2_lanes: launch.tiling.log2_lanes,
+        window: launch.window,
         reverse: op.reverse.into(),
-        padding: 0,
-    }
+    })
 }
 
 /// The last word before the device: no buffer is shorter than what the kernel accesses for
@@ -122,8 +150,8 @@ mod tests {
             self.0.borrow_mut().push(launch);
             Ok(())
         }
-        fn scratch(&self, _: usize) -> Result<Global<u32>> {
-            unreachable!("the linear scan asks for none")
+        fn scratch(&self, _: &'static str, bytes: usize) -> Result<Global<u32>> {
+            Ok(Global::from_address(bytes as u64))
         }
     }
 
@@ -148,36 +176,33 @@ mod tests {
         recorder.0.into_inner()
     }
 
-    fn strides(launches: &[Launch]) -> [u64; 4] {
-        let [(_, _, params)] = launches else {
-            panic!("one launch")
+    #[test]
+    fn element_type_layout_and_size_pick_the_kernel() {
+        let small = LinearScan::new(2, 3, 4);
+        assert_eq!(record::<f32>(small, None)[0].0, "linear_scan_f32_rows");
+        assert_eq!(record::<f16>(small, None)[0].0, "linear_scan_f16_rows");
+        assert_eq!(record::<bf16>(small, None)[0].0, "linear_scan_bf16_rows");
+        let columns = small.layout(Layout::Bdl);
+        assert_eq!(record::<f32>(columns, None)[0].0, "linear_scan_f32_columns");
+        let large = LinearScan::new(1, 1024, 64);
+        assert_eq!(record::<f32>(large, None)[0].0, "linear_scan_f32_rows_full");
+        let columns = large.layout(Layout::Bdl);
+        assert_eq!(
+            record::<f32>(columns, None)[0].0,
+            "linear_scan_f32_columns_full"
+        );
+    }
+
+    #[test]
+    fn scratch_memory_is_for_sequences_of_several_tiles() {
+        let scratch = |length| {
+            let launches = record::<f32>(LinearScan::new(1, length, 32), None);
+            let params: &LinearScanParams<f32> =
+                launches[0].2.downcast_ref().expect("f32 parameters");
+            !params.scratch.is_null()
         };
-        let params: &LinearScanParams<f32> = params.downcast_ref().expect("f32 parameters");
-        [
-            params.sequences,
-            params.sequence_stride,
-            params.time_stride,
-            params.channel_stride,
-        ]
-    }
-
-    #[test]
-    fn the_element_type_picks_the_kernel() {
-        let op = LinearScan::new(2, 3, 4);
-        assert_eq!(record::<f32>(op, None)[0].0, "linear_scan_f32");
-        assert_eq!(record::<f16>(op, None)[0].0, "linear_scan_f16");
-        assert_eq!(record::<bf16>(op, None)[0].0, "linear_scan_bf16");
-    }
-
-    #[test]
-    fn strides_follow_the_layout() {
-        let op = LinearScan::new(2, 3, 4);
-        assert_eq!(strides(&record::<f32>(op, None)), [2, 12, 4, 1]);
-        let bdl = op.layout(Layout::Bdl);
-        assert_eq!(strides(&record::<f32>(bdl, None)), [2, 12, 1, 3]);
-        let packed = LinearScan::new(1, 6, 4);
-        let offsets: &[i64] = &[0, 2, 2, 6];
-        assert_eq!(strides(&record::<f32>(packed, Some(offsets))), [3, 0, 4, 1]);
+        assert!(!scratch(256));
+        assert!(scratch(257));
     }
 
     #[test]
@@ -187,6 +212,8 @@ mod tests {
         }
         // With no time step there are still final states to write.
         assert_eq!(record::<f32>(LinearScan::new(2, 0, 4), None).len(), 1);
+        let packed = LinearScan::new(1, 0, 4);
+        assert_eq!(record::<f32>(packed, Some(&[0, 0, 0])).len(), 1);
     }
 
     #[test]

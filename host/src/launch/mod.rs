@@ -17,10 +17,10 @@ pub(crate) trait Launcher {
     /// accesses for these parameters and this shape, and that they outlive the launch.
     fn launch<K: Entry>(&self, shape: LaunchShape, params: K::Params) -> Result<()>;
 
-    /// At least `bytes` bytes of scratch memory for the next launch, aligned to 256: all
-    /// zero, and the kernel leaves it all zero. Launches share it, one after the other.
-    #[allow(dead_code)] // For kernels whose blocks pass state on; none of those yet.
-    fn scratch(&self, bytes: usize) -> Result<Global<u32>>;
+    /// At least `bytes` bytes of scratch memory for the next launch, aligned to 256. All
+    /// zero at first; afterwards as the kernels of the same `purpose` left it. Launches
+    /// share it, one after the other.
+    fn scratch(&self, purpose: &'static str, bytes: usize) -> Result<Global<u32>>;
 }
 
 impl<T: Data> Buffer<T> {
@@ -36,19 +36,28 @@ impl<T: Data> Buffer<T> {
 
 /// The entry points for sequences of this element type.
 pub trait Kernels: gpu_kernels::simt::Element {
-    /// Linear scan.
-    type LinearScan: Entry<Params = LinearScanParams<Self>>;
+    /// Linear scan over `[B, L, D]`, the usual tile.
+    type RowsFull: Entry<Params = LinearScanParams<Self>>;
+    /// Linear scan over `[B, L, D]`, any tile.
+    type Rows: Entry<Params = LinearScanParams<Self>>;
+    /// Linear scan over `[B, D, L]`, the usual tile.
+    type ColumnsFull: Entry<Params = LinearScanParams<Self>>;
+    /// Linear scan over `[B, D, L]`, any tile.
+    type Columns: Entry<Params = LinearScanParams<Self>>;
 }
 
 macro_rules! kernels {
-    ($($element:ty: $linear_scan:ident;)*) => { $(
+    ($($element:ty: $rows_full:ident $rows:ident $columns_full:ident $columns:ident;)*) => { $(
         impl Kernels for $element {
-            type LinearScan = gpu_kernels::linear_scan::$linear_scan;
+            type RowsFull = gpu_kernels::linear_scan::$rows_full;
+            type Rows = gpu_kernels::linear_scan::$rows;
+            type ColumnsFull = gpu_kernels::linear_scan::$columns_full;
+            type Columns = gpu_kernels::linear_scan::$columns;
         }
     )* };
 }
 kernels! {
-    f32: LinearScanF32;
-    half::f16: LinearScanF16;
-    half::bf16: LinearScanBf16;
+    f32: LinearScanF32RowsFull LinearScanF32Rows LinearScanF32ColumnsFull LinearScanF32Columns;
+    half::f16: LinearScanF16RowsFull LinearScanF16Rows LinearScanF16ColumnsFull LinearScanF16Columns;
+    half::bf16: LinearScanBf16RowsFull LinearScanBf16Rows LinearScanBf16ColumnsFull LinearScanBf16Columns;
 }

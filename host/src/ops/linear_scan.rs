@@ -4,11 +4,14 @@
 //! one fused multiply-add in f32 a step; f16 and bf16 sequences are rounded to nearest
 //! when stored, the state that goes on is not.
 
+use super::check::{self, Check, sequence_shape};
 use super::{Layout, SequenceOffsets};
 use crate::buffer::Buffer;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::{cpu, launch};
 
 const NAME: &str = "linear scan";
@@ -73,17 +76,7 @@ impl LinearScan {
     /// # Errors
     /// [`Error::TooLarge`].
     pub fn elements(&self) -> Result<usize> {
-        self.batch
-            .checked_mul(self.length)
-            .and_then(|n| n.checked_mul(self.channels))
-            .filter(|n| {
-                n.checked_mul(8)
-                    .is_some_and(|bytes| isize::try_from(bytes).is_ok())
-            })
-            .ok_or_else(|| Error::TooLarge {
-                operation: NAME,
-                shape: self.shape(),
-            })
+        check::elements(NAME, self.layout, self.batch, self.length, self.channels)
     }
 
     /// Runs the scan with zero initial state: [`run_with`](Self::run_with) without options.
@@ -125,26 +118,22 @@ impl LinearScan {
         }
     }
 
+    /// Checks packed sequences against this shape, as [`run_with`](Self::run_with) does.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] unless B is 1 and the last offset L; [`Error::TooLarge`].
+    pub fn check_offsets(&self, offsets: Option<&SequenceOffsets>) -> Result<()> {
+        self.elements()?;
+        check::states(NAME, self.batch, self.length, self.channels, offsets).map(drop)
+    }
+
     /// Sequences that are scanned: B, or S with packed sequences.
     pub(crate) fn sequences(&self, offsets: Option<&SequenceOffsets>) -> usize {
         offsets.map_or(self.batch, SequenceOffsets::sequences)
     }
 
     fn shape(&self) -> String {
-        match self.layout {
-            Layout::Bld => {
-                format!(
-                    "[B, L, D] = [{}, {}, {}]",
-                    self.batch, self.length, self.channels
-                )
-            }
-            Layout::Bdl => {
-                format!(
-                    "[B, D, L] = [{}, {}, {}]",
-                    self.batch, self.channels, self.length
-                )
-            }
-        }
+        sequence_shape(self.layout, self.batch, self.length, self.channels)
     }
 
     fn validate<T: Element>(&self, device: &Device, args: &LinearScanArgs<'_, T>) -> Result<()> {
@@ -158,80 +147,18 @@ impl LinearScan {
             check.buffer("b", b, elements, || self.shape())?;
         }
         check.buffer("h", args.h, elements, || self.shape())?;
+        let states = check::states(NAME, self.batch, self.length, self.channels, args.offsets)?;
         if let Some(offsets) = args.offsets {
-            if self.batch != 1 {
-                return Err(Error::Argument {
-                    operation: NAME,
-                    argument: "batch",
-                    found: self.batch.to_string(),
-                    expected: "1, with packed sequences".to_owned(),
-                });
-            }
-            if offsets.total() != self.length {
-                return Err(Error::Argument {
-                    operation: NAME,
-                    argument: "cu_seqlens",
-                    found: format!("{} at the end", offsets.total()),
-                    expected: format!("{}, the length L", self.length),
-                });
-            }
             check.device("cu_seqlens", offsets.buffer())?;
         }
-        let sequences = self.sequences(args.offsets);
-        let states = sequences
-            .checked_mul(self.channels)
-            .ok_or_else(|| Error::TooLarge {
-                operation: NAME,
-                shape: self.shape(),
-            })?;
-        let name = if args.offsets.is_some() { "S" } else { "B" };
-        let shape = || format!("[{name}, D] = [{sequences}, {}]", self.channels);
         if let Some(h0) = args.h0 {
-            check.buffer("h0", h0, states, shape)?;
+            check.buffer("h0", h0, states.elements, || states.shape())?;
         }
         if let Some(final_state) = &args.final_state {
-            check.buffer("final_state", final_state, states, shape)?;
+            check.buffer("final_state", final_state, states.elements, || {
+                states.shape()
+            })?;
         }
         Ok(())
-    }
-}
-
-/// The checks every operation makes of a buffer.
-pub(crate) struct Check<'a> {
-    pub operation: &'static str,
-    pub device: &'a Device,
-}
-
-impl Check<'_> {
-    pub(crate) fn buffer<T: Data>(
-        &self,
-        argument: &'static str,
-        buffer: &Buffer<T>,
-        expected: usize,
-        shape: impl FnOnce() -> String,
-    ) -> Result<()> {
-        self.device(argument, buffer)?;
-        if buffer.len() == expected {
-            return Ok(());
-        }
-        Err(Error::Length {
-            operation: self.operation,
-            argument,
-            found: buffer.len(),
-            expected,
-            shape: shape(),
-        })
-    }
-
-    pub(crate) fn device<T: Data>(&self, argument: &'static str, buffer: &Buffer<T>) -> Result<()> {
-        if buffer.device() == self.device {
-            return Ok(());
-        }
-        Err(Error::WrongDevice {
-            operation: self.operation,
-            argument,
-            found: buffer.device().to_string(),
-            expected: self.device.to_string(),
-        })
     }
 }

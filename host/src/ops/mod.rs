@@ -1,8 +1,13 @@
 //! The operations: one file each, with its shapes, options, validation and errors. What
 //! is said here is said once; every backend takes it from here.
 
+mod check;
 mod linear_scan;
+mod linear_scan_backward;
+mod linear_scan_stream;
 mod sequences;
 
 pub use linear_scan::{LinearScan, LinearScanArgs};
+pub use linear_scan_backward::{LinearScanBackward, LinearScanBackwardArgs};
+pub use linear_scan_stream::LinearScanStream;
 pub use sequences::{Layout, SequenceOffsets};

@@ -10,6 +10,9 @@ pub mod thread {
     pub fn sync_threads() {
         panic!("{}", super::NO_EMULATOR)
     }
+    pub fn sync_threads_or(_predicate: bool) -> bool {
+        panic!("{}", super::NO_EMULATOR)
+    }
     pub fn spin_hint() {
         panic!("{}", super::NO_EMULATOR)
     }
@@ -101,6 +104,9 @@ pub mod memory {
         panic!("{}", super::NO_EMULATOR)
     }
     pub unsafe fn store_release(_pointer: *mut u32, _value: u32) {
+        panic!("{}", super::NO_EMULATOR)
+    }
+    pub unsafe fn fetch_add64(_pointer: *mut u64, _value: u64) -> u64 {
         panic!("{}", super::NO_EMULATOR)
     }
     pub unsafe fn load_relaxed64(_pointer: *const u64) -> u64 {

@@ -92,28 +92,35 @@ pub fn wait_async<const PENDING: u32>() {
 
 #[track_caller]
 pub unsafe fn fetch_add(pointer: *mut u32, value: u32) -> u32 {
-    access::update_atomic(pointer as u64, Location::caller(), |old| {
+    access::update_atomic(pointer as u64, Location::caller(), |old: u32| {
+        Some(old.wrapping_add(value))
+    })
+}
+
+#[track_caller]
+pub unsafe fn fetch_add64(pointer: *mut u64, value: u64) -> u64 {
+    access::update_atomic(pointer as u64, Location::caller(), |old: u64| {
         Some(old.wrapping_add(value))
     })
 }
 
 #[track_caller]
 pub unsafe fn fetch_max(pointer: *mut u32, value: u32) -> u32 {
-    access::update_atomic(pointer as u64, Location::caller(), |old| {
+    access::update_atomic(pointer as u64, Location::caller(), |old: u32| {
         Some(old.max(value))
     })
 }
 
 #[track_caller]
 pub unsafe fn fetch_min(pointer: *mut u32, value: u32) -> u32 {
-    access::update_atomic(pointer as u64, Location::caller(), |old| {
+    access::update_atomic(pointer as u64, Location::caller(), |old: u32| {
         Some(old.min(value))
     })
 }
 
 #[track_caller]
 pub unsafe fn compare_exchange(pointer: *mut u32, expected: u32, new: u32) -> u32 {
-    access::update_atomic(pointer as u64, Location::caller(), |old| {
+    access::update_atomic(pointer as u64, Location::caller(), |old: u32| {
         (old == expected).then_some(new)
     })
 }

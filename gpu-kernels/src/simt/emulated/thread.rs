@@ -29,7 +29,12 @@ index! {
 
 #[track_caller]
 pub fn sync_threads() {
-    lane::sync_threads(Location::caller());
+    lane::sync_threads_or(false, Location::caller());
+}
+
+#[track_caller]
+pub fn sync_threads_or(predicate: bool) -> bool {
+    lane::sync_threads_or(predicate, Location::caller())
 }
 
 #[track_caller]

@@ -106,8 +106,8 @@ pub unsafe fn load_global<T: Plain>(pointer: *const T) -> T {
 
 #[inline(always)]
 pub unsafe fn load_global_once<T: Plain>(pointer: *const T) -> T {
-    // SAFETY: as above, and nobody writes it during the launch.
-    unsafe { load!(T, "global.nc.L1::no_allocate", pointer, reg64) }
+    // SAFETY: as above.
+    unsafe { load!(T, "global.L1::no_allocate", pointer, reg64) }
 }
 
 #[inline(always)]
@@ -130,8 +130,8 @@ pub unsafe fn load4_global(pointer: *const u32) -> [u32; 4] {
 
 #[inline(always)]
 pub unsafe fn load4_global_once(pointer: *const u32) -> [u32; 4] {
-    // SAFETY: as above, and nobody writes it during the launch.
-    unsafe { load4!("global.nc.L1::no_allocate", pointer, reg64) }
+    // SAFETY: as above.
+    unsafe { load4!("global.L1::no_allocate", pointer, reg64) }
 }
 
 #[inline(always)]
@@ -221,6 +221,17 @@ pub unsafe fn compare_exchange(pointer: *mut u32, expected: u32, new: u32) -> u3
     unsafe {
         asm!("atom.relaxed.gpu.global.cas.b32 {0}, [{1}], {2}, {3};",
             out(reg32) old, in(reg64) pointer, in(reg32) expected, in(reg32) new, options(nostack));
+    }
+    old
+}
+
+#[inline(always)]
+pub unsafe fn fetch_add64(pointer: *mut u64, value: u64) -> u64 {
+    let old: u64;
+    // SAFETY: the caller's promise: a word accessed only atomically.
+    unsafe {
+        asm!("atom.relaxed.gpu.global.add.u64 {0}, [{1}], {2};",
+            out(reg64) old, in(reg64) pointer, in(reg64) value, options(nostack));
     }
     old
 }

@@ -9,6 +9,8 @@ macro_rules! special_registers {
                 $(#[link_name = $link] pub safe fn $name() -> u32;)*
                 #[link_name = "llvm.nvvm.barrier0"]
                 pub safe fn barrier0();
+                #[link_name = "llvm.nvvm.barrier0.or"]
+                pub safe fn barrier0_or(predicate: u32) -> u32;
             }
         }
         $(
@@ -39,6 +41,11 @@ special_registers! {
 #[inline(always)]
 pub fn sync_threads() {
     llvm::barrier0();
+}
+
+#[inline(always)]
+pub fn sync_threads_or(predicate: bool) -> bool {
+    llvm::barrier0_or(u32::from(predicate)) != 0
 }
 
 #[inline(always)]

@@ -1,0 +1,67 @@
+//! The command line: one file per subcommand, and what they share.
+
+mod chunked;
+mod info;
+mod names;
+mod output;
+mod progress;
+mod report;
+mod scan;
+mod source;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Sequence-model kernels on tensor files, on an NVIDIA GPU or the CPU
+#[derive(Debug, Parser)]
+#[command(
+    name = "ferroseq",
+    version,
+    max_term_width = 100,
+    long_about = "Sequence-model kernels on tensor files, on an NVIDIA GPU or the CPU.\n\n\
+        Reads .npy and .safetensors files, runs one operation on the device you choose, and \
+        writes the result whole or not at all: an output file appears under its name only \
+        when everything has succeeded.",
+    after_help = "`ferroseq help COMMAND` is the manual of a command, with examples.",
+    after_long_help = "\
+Devices:
+  auto      the first GPU that works, else the CPU; the report says which
+  cpu       all cores, or as many as RAYON_NUM_THREADS says
+  cuda      GPU 0; cuda:N is GPU N, as the CUDA driver counts them
+  A device you name is never replaced by another: without it the command fails.
+
+Exit codes:
+  0  done
+  1  failed; one line on stderr says what, the lines after it say why
+  2  the command line made no sense
+
+Examples:
+  ferroseq info
+  ferroseq scan --a a.npy --b b.npy --out h.npy
+  ferroseq scan --input gates.safetensors --name a=gate --out states.safetensors --json"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Scan(Box<scan::Args>),
+    Info(info::Args),
+}
+
+/// Parses, runs, reports.
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Scan(args) => scan::run(*args),
+        Command::Info(args) => info::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Names of tensors in `.safetensors` files: `--name a=gate`.
+
+use std::collections::BTreeMap;
+
+/// The names an operation uses by itself.
+const KEYS: [&str; 6] = ["a", "b", "h0", "cu_seqlens", "h", "final_state"];
+
+/// One `KEY=NAME`.
+#[derive(Clone, Debug)]
+pub struct Rename {
+    key: &'static str,
+    name: String,
+}
+
+impl std::str::FromStr for Rename {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, name) = text
+            .split_once('=')
+            .ok_or("expected KEY=NAME, for example a=gate")?;
+        let key = (KEYS.into_iter().find(|known| *known == key))
+            .ok_or_else(|| format!("`{key}` is none of {}", KEYS.join(", ")))?;
+        if name.is_empty() {
+            return Err(format!("no name after `{key}=`"));
+        }
+        Ok(Self {
+            key,
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// From an operation's own names to those in the files.
+#[derive(Debug, Default)]
+pub struct Names(BTreeMap<&'static str, String>);
+
+impl Names {
+    pub fn new(renames: Vec<Rename>) -> Self {
+        Self(renames.into_iter().map(|r| (r.key, r.name)).collect())
+    }
+
+    pub fn get<'a>(&'a self, key: &'a str) -> &'a str {
+        self.0.get(key).map_or(key, String::as_str)
+    }
+
+    /// Whether the user chose this name, so that the tensor must be there.
+    pub fn is_explicit(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+}
