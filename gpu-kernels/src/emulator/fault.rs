@@ -131,15 +131,6 @@ pub enum FaultKind {
         /// The other thread.
         other_thread: [u32; 3],
     },
-    /// `load_once` of memory that this launch has written.
-    ReadOnlyWritten {
-        /// Where.
-        place: Place,
-        /// The writer's block.
-        other_block: [u32; 3],
-        /// The writer.
-        other_thread: [u32; 3],
-    },
     /// An access to the target of an asynchronous copy before its wait.
     AsyncPending {
         /// How.

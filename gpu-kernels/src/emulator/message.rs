@@ -123,17 +123,6 @@ impl fmt::Display for FaultKind {
                 Index(*other_thread),
                 if *other_wrote { "wrote" } else { "read" },
             ),
-            Self::ReadOnlyWritten {
-                place,
-                other_block,
-                other_thread,
-            } => write!(
-                f,
-                "load_once of {place}, which block {}, thread {} wrote in this launch; it must \
-                 be read-only for the whole launch",
-                Index(*other_block),
-                Index(*other_thread)
-            ),
             Self::AsyncPending {
                 access,
                 place,
@@ -163,7 +152,6 @@ impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Load => "load",
-            Self::LoadOnce => "read-only load",
             Self::Store => "store",
             Self::AtomicLoad => "atomic load",
             Self::AtomicStore => "atomic store",

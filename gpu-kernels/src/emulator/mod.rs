@@ -31,7 +31,7 @@
 //!   relaxed atomic load or update before a fence; updates continue what they build on;
 //!   barriers pass all of this on, also a fence made before the barrier for a store made
 //!   after it by another thread. A race is found from this order, not from the timing:
-//!   the two need not collide in this run. Also `load_once` of what this launch has written.
+//!   the two need not collide in this run.
 //! - **Waits that cannot end**: every running block has been spinning for a thousand rounds
 //!   and nothing has changed, or a thread has read 2^25 times while nothing changed.
 //!   Because few blocks run at once and start in any order, a wait for a block that was

@@ -46,6 +46,20 @@ fn barrier_orders_the_block() {
     );
 }
 
+kernel!(VotesAtBarriers([out, ..]: [Global<u32>; 4]) {
+    let (me, mut bits) = (thread_idx_x(), 0);
+    for turn in 0..8 {
+        bits |= u32::from(sync_threads_or(turn % 3 == 1 && me == 5 * turn)) << turn;
+    }
+    out.store((block_idx_x() * 64 + me) as usize, bits);
+});
+
+#[test]
+fn a_vote_at_a_barrier_is_that_barriers_own() {
+    let [out, ..] = passes::<VotesAtBarriers>(LaunchShape::linear(3, 64, 0), 192);
+    assert_eq!(out, [0b1001_0010; 192]);
+}
+
 kernel!(MissingBarrier(_: [Global<u32>; 4]) {
     let (me, shared) = (thread_idx_x(), Shared::<u32>::dynamic(0));
     shared.store(me, 0);
