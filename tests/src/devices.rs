@@ -59,7 +59,7 @@ impl TestDevice {
     }
 }
 
-/// The CPU; the first GPU if there is one. Without a GPU a line on stderr says so, once;
+/// The CPU; the first GPU if there is one; the emulator. Without a GPU a line on stderr says so, once;
 /// with `FERROSEQ_REQUIRE_CUDA=1` the test fails instead.
 ///
 /// # Panics
@@ -83,7 +83,11 @@ pub fn devices() -> &'static [TestDevice] {
             }
             Err(error) => skipped(&format!("no CUDA device ({error})")),
         }
-        // The emulator joins here: devices.push(TestDevice { spec: "emulated", device: Device::emulated(), cases: Cases::small() });
+        devices.push(TestDevice {
+            spec: "emulated",
+            device: Device::emulated(),
+            cases: Cases::small(),
+        });
         devices
     })
 }

@@ -69,6 +69,10 @@ impl LinearScanStream {
                     offsets: None,
                 },
             )?;
+        } else {
+            // The emulator holds a kernel to what was written, not to what `alloc` left.
+            let zeros = vec![0.0; stream.state.len()];
+            stream.state.write(&zeros)?;
         }
         Ok(stream)
     }

@@ -4,7 +4,7 @@ use crate::every_type;
 use ferroseq::ops::Layout;
 use ferroseq_tests::compare::conforms;
 use ferroseq_tests::{Case, Sample, TestDevice};
-use gpu_kernels::linear_scan::policy;
+use gpu_kernels::linear_scan::policy::{Orientation, Tiling};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -18,36 +18,12 @@ fn lengths(device: &TestDevice) -> Vec<usize> {
         .collect()
 }
 
-/// Around the kernels' block and around 16 bytes of each type, and a few primes.
-fn channels() -> Vec<usize> {
-    let block = policy::BLOCK as usize;
-    vec![
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        7,
-        8,
-        9,
-        15,
-        16,
-        17,
-        31,
-        32,
-        33,
-        61,
-        block - 1,
-        block,
-        block + 1,
-        block + 2,
-        2 * block - 1,
-        2 * block + 4,
-    ]
-}
+/// Around 16 bytes of each type and around what a block could take, and a few primes.
+const CHANNELS: [usize; 24] = [
+    0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 61, 63, 64, 65, 127, 129, 130, 255, 260,
+];
 
-every_type! { length_edges channel_edges batches large random_shapes_and_options }
+every_type! { length_edges channel_edges tile_edges batches large random_shapes_and_options }
 
 fn length_edges<T: Sample>(device: &TestDevice) -> Result<(), String> {
     for length in lengths(device) {
@@ -63,13 +39,37 @@ fn length_edges<T: Sample>(device: &TestDevice) -> Result<(), String> {
 }
 
 fn channel_edges<T: Sample>(device: &TestDevice) -> Result<(), String> {
-    for channels in channels() {
+    for channels in CHANNELS {
         for (batch, length) in [(1, 1), (2, 7), (1, 33)] {
             for layout in [Layout::Bld, Layout::Bdl] {
                 let mut case = Case::plain(batch, length, channels, channels as u64);
                 case.scan = case.scan.layout(layout);
                 case.initial = true;
                 conforms::<T>(device, &case.problem())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One step and one channel around the usual tile of each layout, and chains of three.
+fn tile_edges<T: Sample>(device: &TestDevice) -> Result<(), String> {
+    for (layout, orientation) in [
+        (Layout::Bld, Orientation::Rows),
+        (Layout::Bdl, Orientation::Columns),
+    ] {
+        let tile = Tiling::new(1 << 30, 1 << 30, size_of::<T>() as u32, orientation);
+        let (steps, lanes) = (tile.steps() as usize, tile.channels() as usize);
+        let chains = [2 * steps + 1, 3 * steps - 1, 3 * steps];
+        let chains = chains.iter().filter(|_| device.cases.large);
+        for &length in [steps - 1, steps, steps + 1].iter().chain(chains) {
+            for channels in [lanes - 1, lanes, lanes + 1] {
+                for reverse in [false, true] {
+                    let mut case = Case::plain(1, length, channels, length as u64);
+                    case.scan = case.scan.layout(layout).reverse(reverse);
+                    case.initial = true;
+                    conforms::<T>(device, &case.problem())?;
+                }
             }
         }
     }
