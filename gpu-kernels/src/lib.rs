@@ -19,6 +19,8 @@
 #[macro_use]
 pub mod simt;
 
+#[cfg(all(feature = "emulator", not(target_arch = "nvptx64")))]
+pub mod emulator;
 #[cfg(feature = "ceilings")]
 pub mod ceilings;
 #[cfg(feature = "linear-scan")]

@@ -3,6 +3,7 @@
 use crate::cuda::CudaBuffer;
 use crate::device::{Backend, Device};
 use crate::dtype::Data;
+use crate::emulated::EmulatedBuffer;
 use crate::error::{Error, Result};
 
 /// `len` elements of type `T` on one device.
@@ -16,6 +17,7 @@ pub struct Buffer<T: Data> {
 pub(crate) enum Storage<T: Data> {
     Host(Vec<T>),
     Cuda(CudaBuffer<T>),
+    Emulated(EmulatedBuffer<T>),
 }
 
 impl<T: Data> Buffer<T> {
@@ -27,6 +29,9 @@ impl<T: Data> Buffer<T> {
                 Storage::Host(vec)
             }
             Backend::Cuda(cuda) => Storage::Cuda(CudaBuffer::from_slice(cuda, data)?),
+            Backend::Emulated(device) => {
+                Storage::Emulated(EmulatedBuffer::from_slice(device, data)?)
+            }
         };
         Ok(Self {
             storage,
@@ -42,6 +47,7 @@ impl<T: Data> Buffer<T> {
                 Storage::Host(vec)
             }
             Backend::Cuda(cuda) => Storage::Cuda(CudaBuffer::zeros(cuda, len)?),
+            Backend::Emulated(device) => Storage::Emulated(EmulatedBuffer::zeros(device, len)?),
         };
         Ok(Self {
             storage,
@@ -54,6 +60,7 @@ impl<T: Data> Buffer<T> {
         match &self.storage {
             Storage::Host(vec) => vec.len(),
             Storage::Cuda(buffer) => buffer.len(),
+            Storage::Emulated(buffer) => buffer.len(),
         }
     }
 
@@ -76,6 +83,7 @@ impl<T: Data> Buffer<T> {
         match &mut self.storage {
             Storage::Host(vec) => vec.copy_from_slice(data),
             Storage::Cuda(buffer) => buffer.write(data)?,
+            Storage::Emulated(buffer) => buffer.write(data)?,
         }
         Ok(())
     }
@@ -90,6 +98,7 @@ impl<T: Data> Buffer<T> {
         match &self.storage {
             Storage::Host(vec) => out.copy_from_slice(vec),
             Storage::Cuda(buffer) => buffer.read(out)?,
+            Storage::Emulated(buffer) => buffer.read(out)?,
         }
         Ok(())
     }

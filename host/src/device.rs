@@ -3,6 +3,7 @@
 use crate::buffer::Buffer;
 use crate::cuda::CudaDevice;
 use crate::dtype::Data;
+use crate::emulated::{EmulatedDevice, Options};
 use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub enum DeviceKind {
     Cpu,
     /// An NVIDIA GPU, through the CUDA driver.
     Cuda,
+    /// A GPU emulated on the host's processor: the kernels, with every access checked.
+    Emulated,
 }
 
 /// A device. Cheap to clone; clones share the GPU's context, modules and stream.
@@ -26,6 +29,7 @@ pub struct Device {
 pub(crate) enum Backend {
     Cpu,
     Cuda(Arc<CudaDevice>),
+    Emulated(Arc<EmulatedDevice>),
 }
 
 impl Device {
@@ -46,28 +50,47 @@ impl Device {
         })
     }
 
+    /// A GPU emulated on the host's processor, to test kernels: it checks what they do and
+    /// is thousands of times slower. The variables that [`Options`] names say how it runs;
+    /// what is wrong with them is an error of the first launch. Every call makes a device
+    /// of its own.
+    pub fn emulated() -> Self {
+        Self {
+            backend: Backend::Emulated(EmulatedDevice::from_env()),
+        }
+    }
+
+    /// [`emulated`](Self::emulated) with these options, whatever the environment says.
+    pub fn emulated_with(options: Options) -> Self {
+        Self {
+            backend: Backend::Emulated(EmulatedDevice::new(options)),
+        }
+    }
+
     /// The first GPU if there is one that works, else the CPU. [`Display`](fmt::Display)
     /// says which.
     pub fn auto() -> Self {
         Self::cuda(0).unwrap_or_else(|_| Self::cpu())
     }
 
-    /// `auto`, `cpu`, `cuda` or `cuda:N`.
+    /// `auto`, `cpu`, `cuda`, `cuda:N` or `emulated`.
     ///
     /// # Errors
     /// [`Error::DeviceUnavailable`] for anything else, or if that device is not there: an
-    /// explicit device is never replaced by another.
+    /// explicit device is never replaced by another. [`Error::Argument`] for a variable of
+    /// the emulator that makes no sense.
     pub fn from_spec(spec: &str) -> Result<Self> {
         match spec.split_once(':') {
             None if spec == "auto" => Ok(Self::auto()),
             None if spec == "cpu" => Ok(Self::cpu()),
             None if spec == "cuda" => Self::cuda(0),
+            None if spec == "emulated" => Ok(Self::emulated_with(Options::from_env()?)),
             Some(("cuda", ordinal)) if ordinal.parse::<usize>().is_ok() => {
                 Self::cuda(ordinal.parse().unwrap_or_default())
             }
             _ => Err(Error::DeviceUnavailable {
                 device: spec.to_owned(),
-                reason: "expected auto, cpu, cuda or cuda:N".to_owned(),
+                reason: "expected auto, cpu, cuda, cuda:N or emulated".to_owned(),
             }),
         }
     }
@@ -77,6 +100,7 @@ impl Device {
         match self.backend {
             Backend::Cpu => DeviceKind::Cpu,
             Backend::Cuda(_) => DeviceKind::Cuda,
+            Backend::Emulated(_) => DeviceKind::Emulated,
         }
     }
 
@@ -96,11 +120,19 @@ impl Device {
         Buffer::zeros(self, len)
     }
 
-    /// The GPU behind it, for measuring; `None` for the CPU.
+    /// The GPU behind it, for measuring; `None` for the others.
     pub fn as_cuda(&self) -> Option<&Arc<CudaDevice>> {
         match &self.backend {
-            Backend::Cpu => None,
             Backend::Cuda(device) => Some(device),
+            Backend::Cpu | Backend::Emulated(_) => None,
+        }
+    }
+
+    /// The emulated GPU behind it; `None` for the others.
+    pub fn as_emulated(&self) -> Option<&Arc<EmulatedDevice>> {
+        match &self.backend {
+            Backend::Emulated(device) => Some(device),
+            Backend::Cpu | Backend::Cuda(_) => None,
         }
     }
 
@@ -110,7 +142,7 @@ impl Device {
     /// The driver's error.
     pub fn synchronize(&self) -> Result<()> {
         match &self.backend {
-            Backend::Cpu => Ok(()),
+            Backend::Cpu | Backend::Emulated(_) => Ok(()),
             Backend::Cuda(device) => device.synchronize(),
         }
     }
@@ -121,6 +153,7 @@ impl PartialEq for Device {
         match (&self.backend, &other.backend) {
             (Backend::Cpu, Backend::Cpu) => true,
             (Backend::Cuda(a), Backend::Cuda(b)) => a.ordinal() == b.ordinal(),
+            (Backend::Emulated(a), Backend::Emulated(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -131,6 +164,7 @@ impl fmt::Display for Device {
         match &self.backend {
             Backend::Cpu => write!(f, "cpu ({} threads)", rayon::current_num_threads()),
             Backend::Cuda(device) => write!(f, "cuda:{} ({})", device.ordinal(), device.name()),
+            Backend::Emulated(device) => write!(f, "{device}"),
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod bench;
 pub mod buffer;
 pub mod device;
 pub mod dtype;
+pub mod emulated;
 pub mod error;
 pub mod info;
 pub mod io;

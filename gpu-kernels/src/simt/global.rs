@@ -44,6 +44,11 @@ impl<T: Plain> Global<T> {
         }
     }
 
+    /// The address it views.
+    pub fn address(self) -> u64 {
+        self.pointer as usize as u64
+    }
+
     /// Whether the argument is absent.
     #[inline(always)]
     pub fn is_null(self) -> bool {

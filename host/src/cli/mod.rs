@@ -5,6 +5,7 @@ mod chunked;
 mod info;
 mod names;
 mod output;
+mod paths;
 mod progress;
 mod report;
 mod scan;

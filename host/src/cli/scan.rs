@@ -1,6 +1,7 @@
 //! `ferroseq scan`: the linear scan from file to file.
 
 use super::names::{Names, Rename};
+use super::paths::{Named, named, overwritten};
 use super::progress::Progress;
 use super::report::Report;
 use super::source::Source;
@@ -116,6 +117,7 @@ pub struct Args {
         long,
         value_name = "LENGTHS",
         value_delimiter = ',',
+        allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(0..),
         conflicts_with = "cu_seqlens"
     )]
@@ -127,6 +129,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "N",
+        allow_negative_numbers = true,
         value_parser = clap::value_parser!(u64).range(1..),
         conflicts_with = "input"
     )]
@@ -135,6 +138,25 @@ pub struct Args {
     /// Report as one JSON object on stdout
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn inputs(&self) -> Vec<Named<'_>> {
+        let inputs = [
+            ("--a", &self.a),
+            ("--b", &self.b),
+            ("--h0", &self.h0),
+            ("--input", &self.input),
+            ("--cu-seqlens", &self.cu_seqlens),
+        ];
+        named(&inputs)
+    }
+
+    fn outputs(&self) -> Vec<Named<'_>> {
+        let mut outputs = vec![("--out", self.out.as_path())];
+        outputs.extend(named(&[("--final-state", &self.final_state)]));
+        outputs
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -184,9 +206,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 /// Combinations that clap's attributes cannot say: usage errors all the same.
 fn check_outputs(args: &Args) {
     let wrong = if args.chunk.is_some() && !has_extension(&args.out, "npy") {
-        "--chunk writes .npy files only"
-    } else if args.final_state.as_ref() == Some(&args.out) {
-        "--out and --final-state are the same file"
+        "--chunk writes .npy files only".to_owned()
+    } else if let Some((output, other)) = overwritten(&args.outputs(), &args.inputs()) {
+        format!("{output} and {other} are the same file")
     } else {
         return;
     };
@@ -232,6 +254,10 @@ impl Job {
             }
         };
         b.expect_shape(a.shape(), "as a has")?;
+        let option = args
+            .lengths
+            .as_ref()
+            .map_or("--cu-seqlens", |_| "--lengths");
         let offsets = match args.lengths {
             Some(lengths) => Some(offsets_of(&lengths)?),
             None => find("cu_seqlens", args.cu_seqlens.as_ref())?
@@ -244,7 +270,11 @@ impl Job {
         let scan = LinearScan::new(batch, length, channels)
             .layout(layout)
             .reverse(args.reverse);
-        scan.check_offsets(offsets.as_ref())?;
+        let checked = scan.check_offsets(offsets.as_ref());
+        match offsets {
+            Some(_) => checked.context(option)?,
+            None => checked?,
+        }
         if let Some(h0) = &h0 {
             h0.expect_type(&[DType::F32])?;
             let sequences = offsets.as_ref().map_or(batch, SequenceOffsets::sequences);

@@ -228,7 +228,7 @@ impl<T: Data> CudaBuffer<T> {
 pub fn fill<T: Data>(buffer: &mut Buffer<T>, value: u8) -> Result<()> {
     match &buffer.storage {
         Storage::Cuda(cuda) => cuda.fill(value),
-        Storage::Host(_) => Err(not_on_a_gpu("fill", "buffer")),
+        Storage::Host(_) | Storage::Emulated(_) => Err(not_on_a_gpu("fill", "buffer")),
     }
 }
 

@@ -30,6 +30,7 @@ impl<T: Data> Buffer<T> {
         match &self.storage {
             crate::buffer::Storage::Host(_) => Global::null(),
             crate::buffer::Storage::Cuda(buffer) => buffer.global(),
+            crate::buffer::Storage::Emulated(buffer) => buffer.global(),
         }
     }
 }

@@ -114,6 +114,7 @@ impl LinearScan {
         match &device.backend {
             Backend::Cpu => cpu::linear_scan::run(self, args),
             Backend::Cuda(cuda) => launch::linear_scan::run(self, cuda.as_ref(), args),
+            Backend::Emulated(device) => launch::linear_scan::run(self, device.as_ref(), args),
         }
     }
 

@@ -1,0 +1,7 @@
+//! The command line, on the real binary.
+
+mod errors;
+mod files;
+mod info;
+mod scan;
+pub mod scene;

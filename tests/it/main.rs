@@ -1,0 +1,45 @@
+//! Ferroseq's integration tests, one binary.
+//!
+//! `linear_scan` is the conformance suite: every test runs on every device of
+//! [`ferroseq_tests::devices`]. `cli` and `driver` run the real `ferroseq` binary. `ptx`
+//! reads the compiled kernels. `oracle` tests the tests' own foundations.
+
+mod cli;
+mod driver;
+mod linear_scan;
+mod oracle;
+mod ptx;
+mod workspace;
+
+use ferroseq_tests::{TestDevice, devices};
+
+/// Runs `check` on every device and fails with everything that failed.
+fn on_every_device(check: impl Fn(&TestDevice) -> Result<(), String>) {
+    let failures: Vec<String> = devices()
+        .iter()
+        .filter_map(|device| check(device).err())
+        .collect();
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+/// Tests a function `fn check<T: Sample>(&TestDevice) -> Result<(), String>` with every
+/// element type: three tests in a module of the function's name.
+macro_rules! every_type {
+    ($($check:ident)*) => { $(
+        mod $check {
+            #[test]
+            fn f32() {
+                crate::on_every_device(super::$check::<f32>);
+            }
+            #[test]
+            fn f16() {
+                crate::on_every_device(super::$check::<half::f16>);
+            }
+            #[test]
+            fn bf16() {
+                crate::on_every_device(super::$check::<half::bf16>);
+            }
+        }
+    )* };
+}
+use every_type;
