@@ -160,24 +160,26 @@ fn places<T>(problem: &Problem<T>, rows: Range<usize>) -> Vec<usize> {
 
 /// An error leaves the state as it was: the stream can go on.
 fn a_wrong_chunk_changes_nothing<T: Sample>(device: &TestDevice) -> Result<(), String> {
-    let problem = Case::plain(2, 6, 4, 71).problem::<T>();
+    // A whole tile, so that more may follow.
+    let length = 6 * granularity::<T>(device, 4, Layout::Bld);
+    let problem = Case::plain(2, length, 4, 71).problem::<T>();
     let check = || -> ferroseq::Result<(Vec<f32>, Vec<f32>)> {
         let device = &device.device;
         let mut stream = LinearScanStream::new(device, problem.scan, None)?;
         let (a, b) = (device.upload(&problem.a)?, device.upload(&problem.b)?);
         let mut h = device.alloc(problem.b.len())?;
-        stream.push(6, &a, Some(&b), &mut h)?;
+        stream.push(length, &a, Some(&b), &mut h)?;
         let before = stream.state().to_vec()?;
-        let wrong = stream.push(5, &a, Some(&b), &mut h);
+        let wrong = stream.push(length - 1, &a, Some(&b), &mut h);
         assert!(
             matches!(
                 wrong,
                 Err(ferroseq::Error::Length {
                     argument: "a",
-                    found: 48,
-                    expected: 40,
+                    found,
+                    expected,
                     ..
-                })
+                }) if (found, expected) == (8 * length, 8 * (length - 1))
             ),
             "{wrong:?}"
         );
