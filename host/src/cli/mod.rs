@@ -30,6 +30,7 @@ Devices:
   auto      the first GPU that works, else the CPU; the report says which
   cpu       all cores, or as many as RAYON_NUM_THREADS says
   cuda      GPU 0; cuda:N is GPU N, as the CUDA driver counts them
+  emulated  the GPU's kernels on the CPU, every access checked: thousands of times slower
   A device you name is never replaced by another: without it the command fails.
 
 Exit codes:
