@@ -19,6 +19,8 @@
 #[macro_use]
 pub mod simt;
 
+#[cfg(feature = "ceilings")]
+pub mod ceilings;
 #[cfg(all(feature = "emulator", not(target_arch = "nvptx64")))]
 pub mod emulator;
 #[cfg(feature = "linear-scan")]
@@ -40,6 +42,12 @@ pub struct Family {
 
 /// Every family compiled into this build of the crate.
 pub const FAMILIES: &[Family] = &[
+    #[cfg(feature = "ceilings")]
+    Family {
+        module: ceilings::MODULE,
+        feature: "ceilings",
+        entries: ceilings::ENTRIES,
+    },
     #[cfg(feature = "linear-scan")]
     Family {
         module: linear_scan::MODULE,

@@ -20,6 +20,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod buffer;
 pub mod device;
 pub mod dtype;

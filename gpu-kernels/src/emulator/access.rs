@@ -13,13 +13,6 @@ impl Engine<'_> {
         let order = &self.blocks[self.current.0].order;
         let (block, thread) = order.whose(conflict.key);
         let (other_block, other_thread) = (self.block_index(block), self.thread_index(thread));
-        if conflict.read_only {
-            return FaultKind::ReadOnlyWritten {
-                place,
-                other_block,
-                other_thread,
-            };
-        }
         FaultKind::Race {
             access,
             place,

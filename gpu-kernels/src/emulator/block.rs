@@ -302,8 +302,7 @@ impl Block {
         thread.committed.push_back(std::mem::take(&mut thread.open));
     }
 
-    /// Lands the thread's copies, all but those of its `pending` newest groups. Calls
-    /// `landed` with the place of each.
+    /// Lands the thread's copies, all but those of its `pending` newest groups.
     pub(super) fn wait_copies(&mut self, thread: usize, pending: usize, races: bool) {
         while self.threads[thread].committed.len() > pending {
             for copy in self.threads[thread]

@@ -6,7 +6,7 @@
 //! length of one call.
 
 use super::block::{Blame, Block, State};
-use super::fault::{Fault, FaultKind, Site};
+use super::fault::{Fault, FaultKind, HangCause, Site};
 use super::fiber::{Fiber, Turn};
 use super::memory::Memory;
 use super::order::Order;
@@ -19,9 +19,9 @@ use std::collections::HashMap;
 /// Rounds of nothing but spinning, with no change in memory, after which a wait has no end.
 const SPINS: u64 = 1000;
 /// The same with no change that another block could see.
-const SPINS_GLOBAL: u64 = 100_000;
+const SPINS_GLOBAL: u64 = 20_000;
 /// Accesses of one thread without a change anywhere, for loops that wait without `spin_hint`.
-const ACCESSES: u64 = 1 << 27;
+const ACCESSES: u64 = 1 << 25;
 /// A thread that did this much since its last `spin_hint` is at work, not spinning.
 const AT_WORK: u64 = 4096;
 
@@ -172,16 +172,16 @@ impl<'a> Engine<'a> {
                     && block.spins.rounds_global >= SPINS_GLOBAL)
         };
         if spun && self.blocks.iter().all(stuck) {
-            let turns = self.blocks[block].spins.rounds_global;
-            self.hang(block, turns);
+            let rounds = self.blocks[block].spins.rounds_global;
+            self.hang(block, HangCause::Spinning(rounds));
         }
         if self.stats.turns >= self.config.turn_limit {
-            self.hang(block, self.stats.turns);
+            self.hang(block, HangCause::TurnLimit(self.stats.turns));
         }
     }
 
     /// Every block waits: blames the first thread of `block` that spins.
-    fn hang(&mut self, block: usize, turns: u64) {
+    fn hang(&mut self, block: usize, cause: HangCause) {
         let threads = &self.blocks[block].threads;
         let thread = threads
             .iter()
@@ -189,13 +189,13 @@ impl<'a> Engine<'a> {
             .or_else(|| threads.iter().position(|t| matches!(t.state, State::Ready)))
             .unwrap_or(0);
         let line = threads[thread].spun_at;
-        let kind = self.hanging(turns);
+        let kind = self.hanging(cause);
         self.blame(block, Blame { thread, line, kind });
     }
 
-    pub(super) fn hanging(&self, turns: u64) -> FaultKind {
+    pub(super) fn hanging(&self, cause: HangCause) -> FaultKind {
         FaultKind::Hang {
-            turns,
+            cause,
             resident: self.blocks.len(),
             waiting: self.unstarted,
         }
@@ -305,6 +305,8 @@ pub(super) unsafe fn run(engine: *mut Engine<'_>, fiber: &dyn Fn() -> Result<Fib
     }
     // Unwinds what is left, while the engine is still there.
     let left = std::mem::take(&mut with().blocks);
+    let latest = left.iter().map(|block| block.order.latest()).max();
+    with().latest = with().latest.max(latest.unwrap_or(0));
     drop(left);
 }
 
@@ -324,7 +326,7 @@ impl Engine<'_> {
         if thread.idle_since != self.changes {
             (thread.idle_since, thread.idle_from) = (self.changes, thread.accesses);
         } else if thread.accesses.saturating_sub(thread.idle_from) > ACCESSES {
-            return Err(self.hanging(self.stats.turns));
+            return Err(self.hanging(HangCause::Reading(ACCESSES)));
         }
         Ok(true)
     }

@@ -131,15 +131,6 @@ pub enum FaultKind {
         /// The other thread.
         other_thread: [u32; 3],
     },
-    /// `load_once` of memory that this launch has written.
-    ReadOnlyWritten {
-        /// Where.
-        place: Place,
-        /// The writer's block.
-        other_block: [u32; 3],
-        /// The writer.
-        other_thread: [u32; 3],
-    },
     /// An access to the target of an asynchronous copy before its wait.
     AsyncPending {
         /// How.
@@ -151,8 +142,8 @@ pub enum FaultKind {
     },
     /// A wait that cannot end.
     Hang {
-        /// Turns without a change.
-        turns: u64,
+        /// How that shows.
+        cause: HangCause,
         /// Blocks that run.
         resident: usize,
         /// Blocks that have not started.
@@ -165,6 +156,17 @@ pub enum FaultKind {
         /// With this message.
         message: String,
     },
+}
+
+/// What tells that a wait cannot end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HangCause {
+    /// Every running block has done nothing but spin for this many rounds.
+    Spinning(u64),
+    /// One thread has accessed memory this many times and nothing has changed anywhere.
+    Reading(u64),
+    /// The launch has taken this many turns, the limit of the machine.
+    TurnLimit(u64),
 }
 
 /// Where in memory.

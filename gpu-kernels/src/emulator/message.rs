@@ -1,6 +1,6 @@
 //! Faults in words: what was found, and what was expected.
 
-use super::fault::{Fault, FaultKind, Place, Site, Whereabouts};
+use super::fault::{Fault, FaultKind, HangCause, Place, Site, Whereabouts};
 use super::shadow::Access;
 use std::fmt;
 
@@ -123,17 +123,6 @@ impl fmt::Display for FaultKind {
                 Index(*other_thread),
                 if *other_wrote { "wrote" } else { "read" },
             ),
-            Self::ReadOnlyWritten {
-                place,
-                other_block,
-                other_thread,
-            } => write!(
-                f,
-                "load_once of {place}, which block {}, thread {} wrote in this launch; it must \
-                 be read-only for the whole launch",
-                Index(*other_block),
-                Index(*other_thread)
-            ),
             Self::AsyncPending {
                 access,
                 place,
@@ -145,13 +134,12 @@ impl fmt::Display for FaultKind {
                 Index(*owner)
             ),
             Self::Hang {
-                turns,
+                cause,
                 resident,
                 waiting,
             } => write!(
                 f,
-                "waits for ever: every running block has been spinning for {turns} turns and \
-                 nothing has changed ({resident} blocks run, {waiting} have not started: a \
+                "waits for ever: {cause} ({resident} blocks run, {waiting} have not started: a \
                  kernel may not wait for a block that is not promised to run)"
             ),
             Self::Trap => f.write_str("trap"),
@@ -164,7 +152,6 @@ impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Load => "load",
-            Self::LoadOnce => "read-only load",
             Self::Store => "store",
             Self::AtomicLoad => "atomic load",
             Self::AtomicStore => "atomic store",
@@ -203,6 +190,23 @@ impl fmt::Display for Whereabouts {
                 mask,
                 site,
             } => write!(f, "waits in {operation} with mask {mask:#010x} at {site}"),
+        }
+    }
+}
+
+impl fmt::Display for HangCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spinning(rounds) => write!(
+                f,
+                "every running block has only been spinning for {rounds} rounds and nothing \
+                 another block could see has changed"
+            ),
+            Self::Reading(accesses) => write!(
+                f,
+                "this thread has accessed memory {accesses} times and nothing has changed"
+            ),
+            Self::TurnLimit(turns) => write!(f, "the launch has taken {turns} turns, the limit"),
         }
     }
 }

@@ -31,9 +31,9 @@
 //!   relaxed atomic load or update before a fence; updates continue what they build on;
 //!   barriers pass all of this on, also a fence made before the barrier for a store made
 //!   after it by another thread. A race is found from this order, not from the timing:
-//!   the two need not collide in this run. Also `load_once` of what this launch has written.
+//!   the two need not collide in this run.
 //! - **Waits that cannot end**: every running block has been spinning for a thousand rounds
-//!   and nothing has changed, or a thread has read 2^27 times while nothing changed.
+//!   and nothing has changed, or a thread has read 2^25 times while nothing changed.
 //!   Because few blocks run at once and start in any order, a wait for a block that was
 //!   not promised to run ends here.
 //! - **Panics** (an index out of bounds, an overflow in a debug build) and `trap`.
@@ -72,7 +72,7 @@ mod shadow;
 mod shared;
 mod warp;
 
-pub use fault::{Fault, FaultKind, Place, Site, Whereabouts};
+pub use fault::{Fault, FaultKind, HangCause, Place, Site, Whereabouts};
 pub use memory::MemoryError;
 pub use shadow::Access;
 pub(crate) use warp::{Operands, WarpOp};
@@ -103,7 +103,7 @@ impl Default for Config {
         Self {
             seed: 0,
             races: true,
-            turn_limit: 1 << 34,
+            turn_limit: 1 << 32,
         }
     }
 }
@@ -216,6 +216,7 @@ impl Machine {
         params: K::Params,
     ) -> Result<Stats, Box<Fault>> {
         self.check::<K>(&shape)?;
+        lane::assert_outside();
         fiber::catch_panics();
         let mut state = self.state();
         let state = &mut *state;

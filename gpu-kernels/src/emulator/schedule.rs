@@ -127,7 +127,7 @@ impl Schedule {
         // Without forced switches, still one now and then: a loop that waits without
         // `spin_hint` must not keep everyone else from running.
         match self.switch_every {
-            0 => 1 << 16,
+            0 => 1 << 12,
             every => 1 + self.random.below(2 * every),
         }
     }

@@ -30,8 +30,6 @@ struct Readers {
 pub enum Access {
     /// A load.
     Load,
-    /// A load through the read-only path (`load_once`).
-    LoadOnce,
     /// A store.
     Store,
     /// An atomic load.
@@ -53,10 +51,7 @@ impl Access {
     }
 
     pub(super) fn reads(self) -> bool {
-        matches!(
-            self,
-            Self::Load | Self::LoadOnce | Self::AtomicLoad | Self::AtomicUpdate
-        )
+        matches!(self, Self::Load | Self::AtomicLoad | Self::AtomicUpdate)
     }
 
     fn atomic(self) -> bool {
@@ -76,8 +71,6 @@ pub(super) struct Conflict {
     pub(super) key: u32,
     /// Whether that one wrote.
     pub(super) wrote: bool,
-    /// The access needs memory that nobody writes, order or not.
-    pub(super) read_only: bool,
 }
 
 /// The record of one array.
@@ -128,12 +121,11 @@ impl Shadow {
             } else {
                 cell.read(order, thread, access)
             };
-            if let Some((key, wrote, read_only)) = found {
+            if let Some((key, wrote)) = found {
                 return Some(Conflict {
                     offset: index << self.shift,
                     key,
                     wrote,
-                    read_only,
                 });
             }
         }
@@ -162,18 +154,16 @@ impl Shadow {
     }
 }
 
-type Found = Option<(u32, bool, bool)>;
+/// Key of the other thread, and whether it wrote.
+type Found = Option<(u32, bool)>;
 
 impl Cell {
     #[inline]
     fn read(&mut self, order: &Order, thread: usize, access: Access) -> Found {
         let written = self.written & !ATOMIC;
-        if access == Access::LoadOnce && written >= order.start() {
-            return Some((self.writer, true, true));
-        }
         let both_atomic = access.atomic() && self.written & ATOMIC != 0;
         if !both_atomic && !order.before(thread, self.writer, written) {
-            return Some((self.writer, true, false));
+            return Some((self.writer, true));
         }
         let new = Readers {
             warp: order.key(thread) >> 5,
@@ -200,11 +190,11 @@ impl Cell {
         let atomic = access.atomic();
         let both_atomic = atomic && self.written & ATOMIC != 0;
         if !both_atomic && !order.before(thread, self.writer, self.written & !ATOMIC) {
-            return Some((self.writer, true, false));
+            return Some((self.writer, true));
         }
         for readers in &self.readers {
             if let Some(key) = readers.race(order, thread, atomic) {
-                return Some((key, false, false));
+                return Some((key, false));
             }
         }
         *self = Self {

@@ -1,7 +1,7 @@
 //! Waits that cannot end.
 
 use crate::{kernel, launch, machine, passes};
-use gpu_kernels::emulator::{Config, Fault, FaultKind, Machine};
+use gpu_kernels::emulator::{Config, Fault, FaultKind, HangCause, Machine};
 use gpu_kernels::simt::atomic::*;
 use gpu_kernels::simt::thread::*;
 use gpu_kernels::simt::{Global, LaunchShape, Shared};
@@ -32,8 +32,8 @@ kernel!(InOrder([flags, out, counter, _]: [Global<u32>; 4]) {
     look_back(flags, out, fetch_add(counter, 0, 1) as usize);
 });
 
-fn is_hang(fault: &Fault) -> bool {
-    matches!(fault.kind, FaultKind::Hang { .. })
+fn caused(fault: &Fault, by: impl Fn(HangCause) -> bool) -> bool {
+    matches!(fault.kind, FaultKind::Hang { cause, .. } if by(cause))
 }
 
 #[test]
@@ -43,11 +43,11 @@ fn look_back_in_an_order_that_nobody_promised() {
     let mut hung = 0;
     for seed in crate::SEEDS {
         if let Err(fault) = launch::<OutOfOrder>(seed, shape, 40) {
-            assert!(is_hang(&fault), "{fault}");
             crate::assert_marked(HERE, "OutOfOrder", &fault);
             let FaultKind::Hang { waiting, .. } = fault.kind else {
-                unreachable!()
+                panic!("{fault}");
             };
+            assert!(fault.to_string().contains("only been spinning"));
             assert!(waiting > 0 && fault.block[0] > 0);
             if hung == 0 {
                 println!("{fault}");
@@ -86,7 +86,10 @@ kernel!(NoHint([flags, ..]: [Global<u32>; 4]) {
 #[test]
 fn every_wait_ends() {
     let fault = launch::<NobodySets>(1, LaunchShape::linear(2, 64, 256), 2).unwrap_err();
-    assert!(is_hang(&fault), "{fault}");
+    assert!(
+        caused(&fault, |cause| matches!(cause, HangCause::Spinning(_))),
+        "{fault}"
+    );
     let limited = Machine::new(Config {
         turn_limit: 100_000,
         ..Config::default()
@@ -95,9 +98,15 @@ fn every_wait_ends() {
     let fault = limited
         .launch::<CountsForEver>(LaunchShape::linear(2, 1, 0), [flags; 4])
         .unwrap_err();
-    assert!(is_hang(&fault), "{fault}");
+    assert!(
+        caused(&fault, |cause| cause == HangCause::TurnLimit(100_000)),
+        "{fault}"
+    );
     let fault = launch::<NoHint>(1, LaunchShape::linear(2, 1, 0), 2).unwrap_err();
-    assert!(is_hang(&fault), "{fault}");
+    assert!(
+        caused(&fault, |cause| matches!(cause, HangCause::Reading(_))),
+        "{fault}"
+    );
     crate::assert_marked(HERE, "NoHint", &fault);
 }
 

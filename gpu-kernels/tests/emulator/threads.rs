@@ -46,6 +46,20 @@ fn barrier_orders_the_block() {
     );
 }
 
+kernel!(VotesAtBarriers([out, ..]: [Global<u32>; 4]) {
+    let (me, mut bits) = (thread_idx_x(), 0);
+    for turn in 0..8 {
+        bits |= u32::from(sync_threads_or(turn % 3 == 1 && me == 5 * turn)) << turn;
+    }
+    out.store((block_idx_x() * 64 + me) as usize, bits);
+});
+
+#[test]
+fn a_vote_at_a_barrier_is_that_barriers_own() {
+    let [out, ..] = passes::<VotesAtBarriers>(LaunchShape::linear(3, 64, 0), 192);
+    assert_eq!(out, [0b1001_0010; 192]);
+}
+
 kernel!(MissingBarrier(_: [Global<u32>; 4]) {
     let (me, shared) = (thread_idx_x(), Shared::<u32>::dynamic(0));
     shared.store(me, 0);
@@ -162,17 +176,45 @@ fn a_shape_that_no_gpu_takes_is_refused() {
     }
 }
 
+kernel!(WritesThenTraps([out, ..]: [Global<u32>; 4]) {
+    let me = thread_idx_x();
+    for turn in 0..5 {
+        sync_threads();
+        out.store(63 - me as usize, turn);
+    }
+    if me == 9 {
+        trap();
+    }
+});
+
 #[test]
 fn a_machine_goes_on_after_a_fault() {
     let machine = machine(5);
     let out = crate::upload(&machine, &[0u32; 64]);
+    let shape = LaunchShape::linear(1, 64, 256);
     for _ in 0..3 {
-        machine
-            .launch::<EndsEarly>(LaunchShape::linear(4, 64, 0), [out; 4])
+        let fault = machine
+            .launch::<WritesThenTraps>(shape, [out; 4])
             .unwrap_err();
-        machine
-            .launch::<Rotate>(LaunchShape::linear(1, 64, 256), [out; 4])
-            .unwrap();
+        assert_eq!(fault.kind, FaultKind::Trap);
+        // What the launch before left behind is no race with this one.
+        machine.launch::<Rotate>(shape, [out; 4]).unwrap();
     }
     assert_eq!(crate::download(&machine, out, 64)[63], 0);
+}
+
+kernel!(Nested(_: [Global<u32>; 4]) {
+    let shape = LaunchShape::linear(1, 1, 0);
+    let _ = machine(0).launch::<Indices>(shape, [Global::null(); 4]);
+});
+
+#[test]
+fn a_kernel_cannot_launch_a_kernel() {
+    let fault = launch::<Nested>(0, LaunchShape::linear(1, 1, 0), 0).unwrap_err();
+    assert!(
+        fault
+            .to_string()
+            .contains("a kernel cannot launch a kernel"),
+        "{fault}"
+    );
 }

@@ -9,12 +9,14 @@ use ferroseq::{Buffer, Device, DeviceKind, Element};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Scans with at most `steps` time steps in memory; gives the time of the scans alone.
+/// Scans with `steps` time steps in memory, rounded up to whole tiles; gives the time of the scans alone.
 pub fn run<T: Element>(job: Job, steps: usize) -> anyhow::Result<Duration> {
     let (shape, sequences, channels) =
         (job.a.shape().to_owned(), job.sequences(), job.scan.channels);
     let pieces = Pieces::new(&job);
     let h0 = job.h0.map(load_state).transpose()?;
+    // A device that cuts the length into tiles takes whole ones.
+    let steps = steps.next_multiple_of(LinearScanStream::granularity::<T>(&job.device, job.scan));
     let bytes = 3 * job.a.bytes();
     let mut work = Work::<T> {
         device: job.device,

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, and what they share.
 
+mod bench;
 mod chunked;
 mod info;
 mod names;
@@ -29,6 +30,7 @@ Devices:
   auto      the first GPU that works, else the CPU; the report says which
   cpu       all cores, or as many as RAYON_NUM_THREADS says
   cuda      GPU 0; cuda:N is GPU N, as the CUDA driver counts them
+  emulated  the GPU's kernels on the CPU, every access checked: thousands of times slower
   A device you name is never replaced by another: without it the command fails.
 
 Exit codes:
@@ -39,6 +41,7 @@ Exit codes:
 Examples:
   ferroseq info
   ferroseq scan --a a.npy --b b.npy --out h.npy
+  ferroseq bench --json bench.json --plot bench.svg
   ferroseq scan --input gates.safetensors --name a=gate --out states.safetensors --json"
 )]
 struct Cli {
@@ -50,6 +53,7 @@ struct Cli {
 enum Command {
     Scan(Box<scan::Args>),
     Info(info::Args),
+    Bench(bench::Args),
 }
 
 /// Parses, runs, reports.
@@ -57,6 +61,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Scan(args) => scan::run(*args),
         Command::Info(args) => info::run(&args),
+        Command::Bench(args) => bench::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -126,6 +126,7 @@ pub struct Args {
     /// Read, scan and write N time steps at a time, for .npy files larger than memory
     ///
     /// The state is carried from piece to piece, and the output is the same, bit for bit.
+    /// A GPU takes whole tiles of a few hundred time steps: there N is rounded up to them.
     #[arg(
         long,
         value_name = "N",

@@ -10,7 +10,9 @@ pub struct Options {
     pub seed: u64,
     /// What [`Device::alloc`](crate::Device::alloc) returns counts as unwritten: a kernel
     /// that reads it before anything was written there fails, and so does reading a buffer
-    /// of which only a part was written. On in debug builds. `FERROSEQ_EMU_POISON`, 0 or 1.
+    /// of which only a part was written. Finds outputs that are read, or written in part;
+    /// off by default, because the buffer's owner may rely on its zeros.
+    /// `FERROSEQ_EMU_POISON`, 0 or 1.
     pub poison: bool,
     /// Look for data races. `FERROSEQ_EMU_RACES`, 0 or 1.
     pub races: bool,
@@ -20,7 +22,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             seed: 0,
-            poison: cfg!(debug_assertions),
+            poison: false,
             races: true,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{Error, Result};
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
@@ -14,7 +15,10 @@ pub struct Staged {
 
 impl Staged {
     /// A temporary in the folder of `path`, with the permissions of any new file.
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn create(path: &Path) -> Result<Self> {
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
@@ -34,6 +38,15 @@ impl Staged {
             file,
             path: path.to_owned(),
         })
+    }
+
+    /// Writes more of it.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        let result = self.file.write_all(bytes);
+        result.map_err(|source| io_error("write", &self.path, source))
     }
 
     pub(super) fn file(&mut self) -> &mut File {

@@ -18,10 +18,7 @@ pub(crate) fn run<T: Element>(
     if sequences == 0 || op.channels == 0 {
         return Ok(());
     }
-    let orientation = match op.layout {
-        Layout::Bld => Orientation::Rows,
-        Layout::Bdl => Orientation::Columns,
-    };
+    let orientation = orientation(op.layout);
     let size = T::DTYPE.size() as u32;
     let launch = policy::launch(
         sequences as u64,
@@ -48,6 +45,20 @@ pub(crate) fn run<T: Element>(
         (Orientation::Columns, true) => device.launch::<<T as Kernels>::ColumnsFull>(shape, params),
         (Orientation::Columns, false) => device.launch::<<T as Kernels>::Columns>(shape, params),
     }
+}
+
+fn orientation(layout: Layout) -> Orientation {
+    match layout {
+        Layout::Bld => Orientation::Rows,
+        Layout::Bdl => Orientation::Columns,
+    }
+}
+
+/// Time steps of a tile of long sequences of this kind, whatever `op`'s own length is.
+pub(crate) fn tile_steps<T: Element>(op: &LinearScan) -> usize {
+    let (channels, size) = (op.channels as u64, T::DTYPE.size() as u32);
+    let tiling = policy::Tiling::new(u64::MAX >> 1, channels, size, orientation(op.layout));
+    tiling.steps() as usize
 }
 
 /// The parameters, but for the scratch memory; `None` if there are too many sequences.

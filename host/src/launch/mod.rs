@@ -1,6 +1,7 @@
 //! Typed launches: from an operation's arguments to a kernel's parameter struct and
 //! launch shape. One file per operation, for every device that runs kernels.
 
+pub(crate) mod ceilings;
 pub(crate) mod linear_scan;
 
 use crate::buffer::Buffer;

@@ -1,13 +1,15 @@
 //! The linear scan of a sequence that arrives in chunks.
 //!
-//! The state goes from one chunk to the next on the device, in f32, so the states are those
-//! of one call over the whole length, bit for bit.
+//! The state goes from one chunk to the next on the device, in f32. The states are those of
+//! one call over the whole length, bit for bit: the CPU steps through every element in turn,
+//! and a device that cuts the length into tiles takes chunks of whole tiles.
 
 use super::{LinearScan, LinearScanArgs};
 use crate::buffer::Buffer;
-use crate::device::Device;
+use crate::device::{Device, DeviceKind};
 use crate::dtype::Element;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::launch;
 
 /// A linear scan that is fed chunks along L. With `reverse`, the last chunk comes first.
 ///
@@ -33,6 +35,8 @@ pub struct LinearScanStream {
     scan: LinearScan,
     state: Buffer<f32>,
     next: Buffer<f32>,
+    /// The length of a chunk behind which no other can follow.
+    ragged: Option<usize>,
 }
 
 impl LinearScanStream {
@@ -49,6 +53,7 @@ impl LinearScanStream {
             scan,
             state: device.alloc(scan.batch.saturating_mul(scan.channels))?,
             next: device.alloc(scan.batch.saturating_mul(scan.channels))?,
+            ragged: None,
         };
         if let Some(h0) = h0 {
             // A scan of no steps hands its initial state on.
@@ -72,11 +77,22 @@ impl LinearScanStream {
         Ok(stream)
     }
 
+    /// What a chunk's length must be a multiple of, for all chunks but the last: 1 on the
+    /// CPU; elsewhere the time steps of a tile (a few hundred), where rounding may begin anew.
+    pub fn granularity<T: Element>(device: &Device, scan: LinearScan) -> usize {
+        match device.kind() {
+            DeviceKind::Cpu => 1,
+            _ => launch::linear_scan::tile_steps::<T>(&scan),
+        }
+    }
+
     /// Scans the next `length` time steps: `a`, `b` and `h` are `[B, length, D]` (or
     /// `[B, D, length]`); `b` absent means that `h` holds the inputs.
     ///
     /// # Errors
-    /// As [`LinearScan::run_with`]; the state is then that before the call.
+    /// [`Error::Argument`] behind a chunk that was no multiple of the
+    /// [`granularity`](Self::granularity); else as [`LinearScan::run_with`]. The state is
+    /// then that before the call.
     pub fn push<T: Element>(
         &mut self,
         length: usize,
@@ -88,6 +104,20 @@ impl LinearScanStream {
             length,
             ..self.scan
         };
+        let granularity = Self::granularity::<T>(&self.device, scan);
+        if let Some(before) = self.ragged
+            && length > 0
+        {
+            return Err(Error::Argument {
+                operation: "linear scan stream",
+                argument: "length",
+                found: format!("a chunk of {before} time steps, and another behind it"),
+                expected: format!(
+                    "a multiple of {granularity} for all chunks but the last on {}",
+                    self.device
+                ),
+            });
+        }
         scan.run_with(
             &self.device,
             LinearScanArgs {
@@ -100,6 +130,9 @@ impl LinearScanStream {
             },
         )?;
         std::mem::swap(&mut self.state, &mut self.next);
+        if !length.is_multiple_of(granularity) {
+            self.ragged = Some(length);
+        }
         Ok(())
     }
 

@@ -2,23 +2,32 @@
 
 use super::ORDERS;
 use crate::every_type;
-use ferroseq::ops::{Layout, LinearScanStream};
+use ferroseq::ops::{Layout, LinearScan, LinearScanStream};
 use ferroseq_tests::compare::same_outcome;
 use ferroseq_tests::{Case, Outcome, Problem, Sample, TestDevice};
 use std::ops::Range;
 
-every_type! { chunks_equal_one_call a_wrong_chunk_changes_nothing }
+every_type! {
+    chunks_equal_one_call a_wrong_chunk_changes_nothing nothing_follows_a_broken_tile
+}
 
 fn chunks_equal_one_call<T: Sample>(device: &TestDevice) -> Result<(), String> {
     for (layout, reverse) in ORDERS {
         for (batch, length, channels) in [(1, 300, 5), (2, 129, 33)] {
+            let granularity = granularity::<T>(device, channels, layout);
+            // Where only whole tiles are taken, long enough for a few of them.
+            let length = if granularity > 1 {
+                2 * granularity + length
+            } else {
+                length
+            };
             for initial in [false, true] {
                 let mut case = Case::plain(batch, length, channels, 5);
                 case.scan = case.scan.layout(layout).reverse(reverse);
                 case.initial = initial;
                 let problem = case.problem::<T>();
                 let whole = problem.run(&device.device).map_err(|e| e.to_string())?;
-                for cuts in cuts(length, device.cases.large) {
+                for cuts in cuts(length, granularity) {
                     let streamed =
                         stream(device, &problem, &cuts).map_err(|error| error.to_string())?;
                     let what = format!("{}, chunks {cuts:?}", problem.describe());
@@ -30,19 +39,26 @@ fn chunks_equal_one_call<T: Sample>(device: &TestDevice) -> Result<(), String> {
     Ok(())
 }
 
-/// Chunks of one size, the last one smaller; single steps where launches are cheap; and
-/// sizes that change, with empty chunks among them.
-fn cuts(length: usize, single_steps: bool) -> Vec<Vec<Range<usize>>> {
+fn granularity<T: Sample>(device: &TestDevice, channels: usize, layout: Layout) -> usize {
+    let scan = LinearScan::new(1, 0, channels).layout(layout);
+    LinearScanStream::granularity::<T>(&device.device, scan)
+}
+
+/// Chunks of one size, the last one smaller; and sizes that change, with empty chunks among
+/// them. All of whole tiles, but the one that comes last.
+fn cuts(length: usize, granularity: usize) -> Vec<Vec<Range<usize>>> {
     let equal = |size: usize| {
         (0..length)
             .step_by(size)
             .map(|start| start..length.min(start + size))
             .collect()
     };
-    let mut cuts: Vec<Vec<_>> = [7, 64, 128, length].map(equal).into();
-    if single_steps {
-        cuts.push(equal(1));
+    if granularity > 1 {
+        let [one, two] = [granularity, 2 * granularity];
+        let changing = vec![0..0, 0..one, one..one, one..length, length..length];
+        return vec![equal(one), equal(two), equal(length), changing];
     }
+    let mut cuts: Vec<Vec<_>> = [1, 7, 64, 128, length].map(equal).into();
     cuts.push(vec![
         0..0,
         0..33,
@@ -52,6 +68,32 @@ fn cuts(length: usize, single_steps: bool) -> Vec<Vec<Range<usize>>> {
         length..length,
     ]);
     cuts
+}
+
+/// Behind a chunk that was not of whole tiles there is an error, and the state stays.
+fn nothing_follows_a_broken_tile<T: Sample>(device: &TestDevice) -> Result<(), String> {
+    let granularity = granularity::<T>(device, 4, Layout::Bld);
+    if granularity == 1 {
+        return Ok(());
+    }
+    let problem = Case::plain(1, 6, 4, 72).problem::<T>();
+    let check = || -> ferroseq::Result<(Vec<f32>, Vec<f32>)> {
+        let device = &device.device;
+        let mut stream = LinearScanStream::new(device, problem.scan, None)?;
+        let (a, b) = (device.upload(&problem.a)?, device.upload(&problem.b)?);
+        let mut h = device.alloc(problem.b.len())?;
+        stream.push(6, &a, Some(&b), &mut h)?;
+        let before = stream.state().to_vec()?;
+        let wrong = stream.push(6, &a, Some(&b), &mut h);
+        assert!(
+            matches!(&wrong, Err(ferroseq::Error::Argument { argument: "length", expected, .. })
+                if expected.contains(&granularity.to_string())),
+            "{wrong:?}"
+        );
+        Ok((before, stream.state().to_vec()?))
+    };
+    let (before, after) = check().map_err(|error| error.to_string())?;
+    ferroseq_tests::compare::same_bits("state", &after, &before)
 }
 
 /// Feeds the problem chunk by chunk, the last first if it is a reverse scan. Every other
@@ -71,7 +113,12 @@ fn stream<T: Sample>(
     let mut h = vec![T::narrow(f32::NAN); problem.b.len()];
     let mut cuts = cuts.to_vec();
     if problem.scan.reverse {
-        cuts.reverse();
+        // The broken tile is the one that comes last.
+        let length = problem.scan.length;
+        cuts = cuts
+            .iter()
+            .map(|cut| length - cut.end..length - cut.start)
+            .collect();
     }
     for (nth, rows) in cuts.into_iter().enumerate() {
         let places = places(problem, rows.clone());
@@ -113,24 +160,26 @@ fn places<T>(problem: &Problem<T>, rows: Range<usize>) -> Vec<usize> {
 
 /// An error leaves the state as it was: the stream can go on.
 fn a_wrong_chunk_changes_nothing<T: Sample>(device: &TestDevice) -> Result<(), String> {
-    let problem = Case::plain(2, 6, 4, 71).problem::<T>();
+    // A whole tile, so that more may follow.
+    let length = 6 * granularity::<T>(device, 4, Layout::Bld);
+    let problem = Case::plain(2, length, 4, 71).problem::<T>();
     let check = || -> ferroseq::Result<(Vec<f32>, Vec<f32>)> {
         let device = &device.device;
         let mut stream = LinearScanStream::new(device, problem.scan, None)?;
         let (a, b) = (device.upload(&problem.a)?, device.upload(&problem.b)?);
         let mut h = device.alloc(problem.b.len())?;
-        stream.push(6, &a, Some(&b), &mut h)?;
+        stream.push(length, &a, Some(&b), &mut h)?;
         let before = stream.state().to_vec()?;
-        let wrong = stream.push(5, &a, Some(&b), &mut h);
+        let wrong = stream.push(length - 1, &a, Some(&b), &mut h);
         assert!(
             matches!(
                 wrong,
                 Err(ferroseq::Error::Length {
                     argument: "a",
-                    found: 48,
-                    expected: 40,
+                    found,
+                    expected,
                     ..
-                })
+                }) if (found, expected) == (8 * length, 8 * (length - 1))
             ),
             "{wrong:?}"
         );

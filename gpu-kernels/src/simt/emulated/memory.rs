@@ -26,7 +26,7 @@ macro_rules! loads {
 }
 loads! {
     load_global, load4_global = Load
-    load_global_once, load4_global_once = LoadOnce
+    load_global_once, load4_global_once = Load
 }
 
 macro_rules! stores {

@@ -1,0 +1,70 @@
+//! The sizes that are measured unless the user names others.
+
+use crate::device::DeviceKind;
+use crate::dtype::DType;
+use crate::ops::Layout;
+
+/// Sizes, element type and layout of one sequence operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Preset {
+    /// `[B, L, D]`, whatever the layout.
+    pub shape: [usize; 3],
+    pub dtype: DType,
+    pub layout: Layout,
+}
+
+/// On a GPU: the sizes that the peers are measured at. The first three fill the card
+/// with sequences, with channels, and with one long sequence; the fourth is too small to
+/// fill it.
+const GPU: [[usize; 3]; 4] = [
+    [32, 4096, 256],
+    [8, 4096, 1536],
+    [1, 65536, 1024],
+    [1, 16384, 256],
+];
+
+/// On a GPU, f32 and `[B, L, D]` only: few channels over a million steps, and many
+/// sequences with few channels each.
+const GPU_NARROW: [[usize; 3]; 2] = [[1, 1_048_576, 16], [4096, 16, 1024]];
+
+/// On a CPU: the same kinds of work, small enough for a laptop to end in a minute or two.
+const CPU: [[usize; 3]; 3] = [[8, 4096, 256], [1, 16384, 256], [1, 131_072, 16]];
+
+/// The linear scan's.
+pub(crate) fn linear_scan(kind: DeviceKind) -> Vec<Preset> {
+    let shapes: &[[usize; 3]] = match kind {
+        DeviceKind::Cpu => &CPU,
+        _ => &GPU,
+    };
+    let mut presets = Vec::new();
+    for dtype in [DType::F32, DType::Bf16] {
+        for layout in [Layout::Bld, Layout::Bdl] {
+            presets.extend(shapes.iter().map(|&shape| Preset {
+                shape,
+                dtype,
+                layout,
+            }));
+        }
+    }
+    if kind == DeviceKind::Cuda {
+        presets.extend(GPU_NARROW.iter().map(|&shape| Preset {
+            shape,
+            dtype: DType::F32,
+            layout: Layout::Bld,
+        }));
+    }
+    presets
+}
+
+/// Its gradients'.
+pub(crate) fn linear_scan_backward(kind: DeviceKind) -> Vec<Preset> {
+    match kind {
+        DeviceKind::Cpu => vec![Preset {
+            shape: CPU[0],
+            dtype: DType::F32,
+            layout: Layout::Bld,
+        }],
+        // No kernel yet; it comes with `GPU[0]`.
+        _ => Vec::new(),
+    }
+}

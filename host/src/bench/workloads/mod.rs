@@ -1,0 +1,292 @@
+//! What can be measured: one file per operation.
+//!
+//! An operation plugs in with a [`Workload`] for each shape and one line in
+//! [`OPERATIONS`]. Sizes to measure by default are in [`presets`](super::presets).
+
+mod linear_scan;
+mod linear_scan_backward;
+
+use super::row::{Accuracy, Operations, Stream};
+use crate::device::{Device, DeviceKind};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::ops::Layout;
+
+/// One piece of work: an operation with its sizes.
+pub(crate) trait Workload {
+    /// The operation's name, as the command line has it.
+    fn op(&self) -> &'static str;
+    /// Its sizes, in the operation's own order.
+    fn shape(&self) -> Vec<usize>;
+    /// The element type of its sequences.
+    fn dtype(&self) -> DType;
+    /// The memory layout, where there is a choice.
+    fn layout(&self) -> Option<Layout>;
+    /// Bytes that must move: each argument once.
+    fn bytes(&self) -> u64;
+    /// Arithmetic that must be done.
+    fn operations(&self) -> Operations;
+    /// The ceiling its traffic is held against: the one with the nearest ratio of reads
+    /// to writes.
+    fn stream(&self) -> Stream;
+    /// Makes the inputs on the device.
+    fn prepare(&self, device: &Device, seed: u64) -> Result<Box<dyn Prepared>>;
+}
+
+/// A piece of work with its buffers on a device.
+pub(crate) trait Prepared {
+    /// Starts it once; on a GPU it is not awaited.
+    fn launch(&mut self) -> Result<()>;
+    /// Fills the outputs with NaN.
+    fn poison(&mut self) -> Result<()>;
+    /// Reads the outputs back and compares them with the float64 oracle.
+    fn check(&mut self) -> Result<Accuracy>;
+    /// Changes one input element that a checked output depends on, unknown to the
+    /// oracle: what follows must be found wrong.
+    fn plant_fault(&mut self) -> Result<()>;
+}
+
+/// A piece of work of any operation.
+pub(crate) type Work = Box<dyn Workload>;
+
+/// An operation that can be measured.
+pub struct Operation {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it computes, in a few words.
+    pub about: &'static str,
+    /// The names of its sizes, e.g. `B,L,D`.
+    pub sizes: &'static str,
+    /// The work measured by default on this kind of device.
+    pub(crate) presets: fn(DeviceKind) -> Vec<Work>,
+    /// The same with sizes of the user's.
+    pub(crate) custom: fn(&[usize], DType, Layout) -> Result<Work>,
+}
+
+/// The operations that there are.
+pub const OPERATIONS: &[Operation] = &[linear_scan::OPERATION, linear_scan_backward::OPERATION];
+
+/// What the user asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Operations; empty for all.
+    pub operations: Vec<String>,
+    /// Sizes in place of the presets'.
+    pub shape: Option<Vec<usize>>,
+    /// Element types; empty for those of the presets, or f32 with `shape`.
+    pub dtypes: Vec<DType>,
+    /// Layouts; empty for those of the presets, or `[B, L, D]` with `shape`.
+    pub layouts: Vec<Layout>,
+}
+
+impl Selection {
+    /// The work that fits.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for an operation that is not there, for sizes the operation does
+    /// not take, and when nothing is left.
+    pub(crate) fn workloads(&self, kind: DeviceKind) -> Result<Vec<Work>> {
+        let mut work = Vec::new();
+        for operation in self.chosen()? {
+            match &self.shape {
+                Some(shape) => self.add_custom(operation, shape, &mut work)?,
+                None => work.extend((operation.presets)(kind).into_iter().filter(|w| {
+                    let layout = w.layout();
+                    (self.dtypes.is_empty() || self.dtypes.contains(&w.dtype()))
+                        && (self.layouts.is_empty()
+                            || layout.is_none_or(|layout| self.layouts.contains(&layout)))
+                })),
+            }
+        }
+        if work.is_empty() {
+            return Err(argument(
+                "selection",
+                "none of the preset work of this device",
+                "an operation, dtype and layout that the presets have, or a shape",
+            ));
+        }
+        Ok(work)
+    }
+
+    fn chosen(&self) -> Result<Vec<&'static Operation>> {
+        if self.operations.is_empty() || self.operations.iter().any(|name| name == "all") {
+            return Ok(OPERATIONS.iter().collect());
+        }
+        let find = |name: &String| {
+            OPERATIONS
+                .iter()
+                .find(|operation| operation.name == name)
+                .ok_or_else(|| {
+                    let names: Vec<_> = OPERATIONS.iter().map(|o| o.name).collect();
+                    argument(
+                        "operation",
+                        format!("`{name}`"),
+                        format!("all or one of: {}", names.join(", ")),
+                    )
+                })
+        };
+        self.operations.iter().map(find).collect()
+    }
+
+    fn add_custom(
+        &self,
+        operation: &Operation,
+        shape: &[usize],
+        work: &mut Vec<Work>,
+    ) -> Result<()> {
+        if shape.contains(&0) {
+            let sizes: Vec<_> = shape.iter().map(usize::to_string).collect();
+            return Err(argument(
+                "shape",
+                sizes.join(","),
+                "sizes of at least 1: there is nothing to measure in an empty tensor",
+            ));
+        }
+        let or = |list: &[DType]| match list {
+            [] => vec![DType::F32],
+            list => list.to_vec(),
+        };
+        let layouts = match self.layouts.as_slice() {
+            [] => vec![Layout::Bld],
+            list => list.to_vec(),
+        };
+        for dtype in or(&self.dtypes) {
+            for &layout in &layouts {
+                let workload = (operation.custom)(shape, dtype, layout)?;
+                // An operation without a choice of layout is measured once.
+                if workload.layout().is_some() || layout == layouts[0] {
+                    work.push(workload);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A layout's name in tables and on the command line.
+pub fn layout_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Bld => "bld",
+        Layout::Bdl => "bdl",
+    }
+}
+
+pub(crate) fn argument(
+    argument: &'static str,
+    found: impl Into<String>,
+    expected: impl Into<String>,
+) -> Error {
+    Error::Argument {
+        operation: "bench",
+        argument,
+        found: found.into(),
+        expected: expected.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(selection: &Selection, kind: DeviceKind) -> usize {
+        selection.workloads(kind).map_or(0, |work| work.len())
+    }
+
+    #[test]
+    fn presets_by_default() {
+        for kind in [DeviceKind::Cpu, DeviceKind::Cuda] {
+            let all = count(&Selection::default(), kind);
+            let named = Selection {
+                operations: vec!["linear-scan".into()],
+                ..Selection::default()
+            };
+            assert!(all >= count(&named, kind) && count(&named, kind) > 0);
+            let f32s = Selection {
+                dtypes: vec![DType::F32],
+                layouts: vec![Layout::Bdl],
+                ..named
+            };
+            let work = f32s.workloads(kind).unwrap();
+            assert!(work.iter().all(|w| w.dtype() == DType::F32));
+            assert!(work.iter().all(|w| w.layout() == Some(Layout::Bdl)));
+        }
+    }
+
+    #[test]
+    fn custom_shape_times_types_times_layouts() {
+        let mut selection = Selection {
+            operations: vec!["linear-scan".into()],
+            shape: Some(vec![2, 3, 4]),
+            ..Selection::default()
+        };
+        let work = selection.workloads(DeviceKind::Cpu).unwrap();
+        assert_eq!(work.len(), 1);
+        assert_eq!(work[0].shape(), [2, 3, 4]);
+        selection.dtypes = vec![DType::F32, DType::F16, DType::Bf16];
+        selection.layouts = vec![Layout::Bld, Layout::Bdl];
+        assert_eq!(count(&selection, DeviceKind::Cpu), 6);
+    }
+
+    /// Runs every operation on the CPU at sizes that are no multiples of anything: the
+    /// oracle must accept what it computes, and find a planted fault and the poison.
+    #[test]
+    fn oracles_accept_what_is_right_and_nothing_else() {
+        let device = Device::cpu();
+        let selection = Selection {
+            shape: Some(vec![2, 37, 5]),
+            dtypes: vec![DType::F32, DType::F16, DType::Bf16],
+            layouts: vec![Layout::Bld, Layout::Bdl],
+            ..Selection::default()
+        };
+        for work in selection.workloads(DeviceKind::Cpu).unwrap() {
+            let what = format!("{} {} {:?}", work.op(), work.dtype(), work.layout());
+            let mut prepared = work.prepare(&device, 3).unwrap();
+            prepared.poison().unwrap();
+            assert!(!prepared.check().unwrap().ok(), "{what}: poison accepted");
+            prepared.launch().unwrap();
+            let accuracy = prepared.check().unwrap();
+            assert!(accuracy.ok(), "{what}: {accuracy:?}");
+            assert_eq!((accuracy.sampled, accuracy.of), (10, 10));
+            prepared.plant_fault().unwrap();
+            prepared.launch().unwrap();
+            assert!(!prepared.check().unwrap().ok(), "{what}: fault accepted");
+        }
+    }
+
+    #[test]
+    fn errors_name_what_was_found() {
+        let wrong = |selection: Selection| match selection.workloads(DeviceKind::Cpu) {
+            Ok(_) => panic!("accepted {selection:?}"),
+            Err(error) => error.to_string(),
+        };
+        let message = wrong(Selection {
+            operations: vec!["scan".into()],
+            ..Selection::default()
+        });
+        assert!(message.contains("`scan`") && message.contains("linear-scan"));
+        let message = wrong(Selection {
+            shape: Some(vec![2, 3]),
+            operations: vec!["linear-scan".into()],
+            ..Selection::default()
+        });
+        assert!(message.contains("2 sizes") && message.contains("B,L,D"));
+        let message = wrong(Selection {
+            shape: Some(vec![2, 0, 4]),
+            operations: vec!["linear-scan".into()],
+            ..Selection::default()
+        });
+        assert!(message.contains("2,0,4") && message.contains("at least 1"));
+        let message = wrong(Selection {
+            dtypes: vec![DType::I64],
+            ..Selection::default()
+        });
+        assert!(message.contains("none of the preset work"));
+        let message = wrong(Selection {
+            operations: vec!["linear-scan".into()],
+            shape: Some(vec![2, 3, 4]),
+            dtypes: vec![DType::U8],
+            ..Selection::default()
+        });
+        assert!(message.contains("u8") && message.contains("bf16"));
+    }
+}
