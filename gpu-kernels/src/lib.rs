@@ -19,10 +19,10 @@
 #[macro_use]
 pub mod simt;
 
-#[cfg(all(feature = "emulator", not(target_arch = "nvptx64")))]
-pub mod emulator;
 #[cfg(feature = "ceilings")]
 pub mod ceilings;
+#[cfg(all(feature = "emulator", not(target_arch = "nvptx64")))]
+pub mod emulator;
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
 pub mod scan;

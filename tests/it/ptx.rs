@@ -64,10 +64,7 @@ fn linear_scan_entries() {
             .lines()
             .map(convergent)
             .fold(Convergent::default(), Convergent::plus);
-        assert_eq!(
-            all, inside,
-            "{name}: some are outside the entry points"
-        );
+        assert_eq!(all, inside, "{name}: some are outside the entry points");
     }
 }
 
