@@ -8,6 +8,8 @@ mod arithmetic;
 mod params;
 pub mod policy;
 mod stream;
+#[cfg(all(test, feature = "emulator"))]
+mod tests;
 
 pub use params::{ArithmeticParams, EmptyParams, StreamParams};
 
@@ -16,7 +18,7 @@ entries! {
     /// One read, one write: `out = a`.
     Copy = ceiling_copy(StreamParams) => stream::copy::<false>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
-    /// [`Copy`] whose written lines are the first to leave the L2.
+    /// [`struct@Copy`] whose written lines are the first to leave the L2.
     CopyOnce = ceiling_copy_once(StreamParams) => stream::copy::<true>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
     /// Two reads, one write: `out = scale * a + b`, the traffic of a linear scan.

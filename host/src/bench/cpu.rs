@@ -36,7 +36,7 @@ impl CpuMachine {
         let flush = (2 * cache).clamp(64 * MIB, 512 * MIB);
         Self {
             device: Device::cpu(),
-            large: (8 * cache).clamp(384 * MIB, 1536 * MIB),
+            large: (8 * cache).clamp(192 * MIB, 1536 * MIB),
             flush: vec![0; (flush / 8) as usize],
             a: Vec::new(),
             b: Vec::new(),

@@ -1,8 +1,8 @@
 //! Measuring: what an operation takes, beside what it could take at best.
 //!
-//! Each file is one concern: [`stats`] medians and percentiles; [`workloads`] what can be
-//! measured and [`presets`] at which sizes; [`machine`] what a device must offer, [`cpu`]
-//! and [`gpu`] how the two offer it; [`run`] the loop; [`oracle`] the float64 check;
+//! Each file is one concern: [`stats`] medians and percentiles; `workloads` what can be
+//! measured and `presets` at which sizes; `machine` what a device must offer, `cpu` and
+//! `gpu` how the two offer it; `run` the loop; `oracle` the float64 check;
 //! [`row`] the result as plain data; [`table`], [`plot`], [`compare`] what becomes of it.
 //! The method is explained in `docs/performance.md`.
 

@@ -34,7 +34,9 @@ const CPU: [[usize; 3]; 3] = [[8, 4096, 256], [1, 16384, 256], [1, 131_072, 16]]
 pub(crate) fn linear_scan(kind: DeviceKind) -> Vec<Preset> {
     let shapes: &[[usize; 3]] = match kind {
         DeviceKind::Cpu => &CPU,
-        _ => &GPU,
+        DeviceKind::Cuda => &GPU,
+        // Its time says nothing.
+        DeviceKind::Emulated => &[],
     };
     let mut presets = Vec::new();
     for dtype in [DType::F32, DType::Bf16] {
@@ -65,6 +67,6 @@ pub(crate) fn linear_scan_backward(kind: DeviceKind) -> Vec<Preset> {
             layout: Layout::Bld,
         }],
         // No kernel yet; it comes with `GPU[0]`.
-        _ => Vec::new(),
+        DeviceKind::Cuda | DeviceKind::Emulated => Vec::new(),
     }
 }

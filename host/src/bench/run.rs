@@ -93,7 +93,10 @@ pub(crate) fn run(
         }
         rows.push(row);
     }
-    let notes = meter.drift()?.into_iter().collect();
+    let mut notes: Vec<String> = meter.drift()?.into_iter().collect();
+    if cfg!(debug_assertions) {
+        notes.push("a debug build: times on the CPU mean nothing".to_owned());
+    }
     Ok(Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("FERROSEQ_COMMIT").map(str::to_owned),
@@ -297,8 +300,8 @@ fn judge(row: &mut Row, launch: &LaunchFloor) {
     }
     if row.of_ceiling.is_some_and(|share| share > 1.02) {
         row.notes.push(
-            "above the ceiling: part of what was written stayed in the cache (see the share of the \
-             same size)"
+            "above the ceiling: part of its bytes stayed in the cache, or the ceiling was disturbed \
+             or is not the fastest loop there is (the share of the same size helps to tell)"
                 .to_owned(),
         );
     }

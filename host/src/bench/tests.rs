@@ -332,7 +332,7 @@ fn a_device_that_changes_speed_is_noted() {
     );
     let mut machine = FakeMachine::new(125.0, 110.0);
     let steady = report(&mut machine, FakeWork::default(), options());
-    assert_eq!(steady.notes, [] as [String; 0]);
+    assert!(!steady.notes.iter().any(|note| note.contains("clocks")));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The command line, on the real binary.
 
+mod bench;
 mod errors;
 mod files;
 mod info;

@@ -135,6 +135,11 @@ impl Ran {
         }
     }
 
+    /// Whether the exit code says that the work failed.
+    pub fn is_failure(&self) -> bool {
+        self.code == Some(1)
+    }
+
     /// Its stdout as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
