@@ -112,7 +112,9 @@ impl Device {
         Buffer::from_slice(self, data)
     }
 
-    /// A new buffer of `len` elements, all zero.
+    /// A new buffer of `len` elements, all zero. The emulator, asked to look for reads of
+    /// unwritten memory, counts these zeros as unwritten: whoever means to read them
+    /// uploads them.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or the driver's error.

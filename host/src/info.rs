@@ -196,6 +196,9 @@ impl fmt::Display for Info {
         for gpu in &self.gpus {
             writeln!(f, "{gpu}")?;
         }
+        if self.gpus.is_empty() {
+            writeln!(f, "GPUs: none")?;
+        }
         write!(f, "{}", self.ptx)
     }
 }

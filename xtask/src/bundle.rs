@@ -19,18 +19,27 @@ const SCRIPT: &str = include_str!("run-tests.sh");
 pub fn run() -> Result<()> {
     let workspace = Workspace::locate()?;
     build_ptx::ensure(&Options::default())?;
-    let build = workspace.cargo().args([
-        "build",
-        "--release",
-        "--package",
-        "ferroseq",
-        "--bin",
-        "ferroseq",
-    ]);
+    // So that a benchmark's report says what it measured.
+    let commit = Run::new("git")
+        .args(["rev-parse", "--short", "HEAD"])
+        .capture_stdout();
+    let commit = commit.unwrap_or_default();
+    let build = workspace
+        .cargo()
+        .env("FERROSEQ_COMMIT", commit.trim())
+        .args([
+            "build",
+            "--release",
+            "--package",
+            "ferroseq",
+            "--bin",
+            "ferroseq",
+        ]);
     step(build.line());
     build.show()?;
     let build = workspace
         .cargo()
+        .env("FERROSEQ_COMMIT", commit.trim())
         .args([
             "test",
             "--no-run",

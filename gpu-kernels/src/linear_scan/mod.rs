@@ -51,14 +51,14 @@ entries! {
         => scan_tiles::<Columns<bf16>, 1, false>, bounds(BLOCK, BLOCKS);
     /// Integers modulo 2^32 (for the tests of the layers), `[B, L, D]`, the usual tile.
     LinearScanU32RowsFull = linear_scan_u32_rows_full(LinearScanParams<u32>)
-        => scan_tiles::<Rows<u32>, 1, true>, bounds(BLOCK, BLOCKS);
+        => scan_tiles::<Rows<u32>, 1, true>, bounds(BLOCK, 2);
     /// Integers modulo 2^32 (for the tests of the layers), `[B, L, D]`, any tile.
     LinearScanU32Rows = linear_scan_u32_rows(LinearScanParams<u32>)
-        => scan_tiles::<Rows<u32>, 1, false>, bounds(BLOCK, BLOCKS);
+        => scan_tiles::<Rows<u32>, 1, false>, bounds(BLOCK, 2);
     /// Integers modulo 2^32 (for the tests of the layers), `[B, D, L]`, the usual tile.
     LinearScanU32ColumnsFull = linear_scan_u32_columns_full(LinearScanParams<u32>)
-        => scan_tiles::<Columns<u32>, 1, true>, bounds(BLOCK, BLOCKS);
+        => scan_tiles::<Columns<u32>, 1, true>, bounds(BLOCK, 2);
     /// Integers modulo 2^32 (for the tests of the layers), `[B, D, L]`, any tile.
     LinearScanU32Columns = linear_scan_u32_columns(LinearScanParams<u32>)
-        => scan_tiles::<Columns<u32>, 1, false>, bounds(BLOCK, BLOCKS);
+        => scan_tiles::<Columns<u32>, 1, false>, bounds(BLOCK, 2);
 }

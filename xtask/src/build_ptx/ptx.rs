@@ -126,7 +126,26 @@ pub fn finish(ptx: &str, entries: &[EntryInfo]) -> Result<String> {
         written = point.end;
     }
     text += &ptx[written..];
-    Ok(text)
+    Ok(raise_version(text))
+}
+
+/// The PTX version of CUDA 11.8, the oldest whose drivers can be expected.
+const VERSION: (u32, u32) = (7, 8);
+
+/// Raises the text's PTX version to [`VERSION`]. LLVM names the oldest that the
+/// architecture needs (7.0 for sm_80), but the kernels' assembly has cache hints from later
+/// ones; a text of an older version is one of the newer, too.
+fn raise_version(text: String) -> String {
+    let Some(line) = text.lines().find(|line| line.starts_with(".version ")) else {
+        return text;
+    };
+    let version = line[".version ".len()..].trim().split_once('.');
+    let version =
+        version.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    if version.is_none_or(|version| version >= VERSION) {
+        return text;
+    }
+    text.replacen(line, &format!(".version {}.{}", VERSION.0, VERSION.1), 1)
 }
 
 fn directives(bounds: LaunchBounds) -> String {
@@ -220,6 +239,15 @@ mod tests {
             .replace("\n.maxntid 128, 1, 1", "")
             .replace("\n.maxntid 256, 1, 1\n.minnctapersm 4", "");
         assert_eq!(without, PTX);
+    }
+
+    #[test]
+    fn an_old_version_is_raised_and_a_new_one_kept() {
+        let entries = [entry("one", 104, 0, 0), entry("two", 8, 0, 0)];
+        let old = PTX.replace(".version 7.8", ".version 7.0");
+        assert_eq!(finish(&old, &entries).unwrap(), PTX);
+        let new = PTX.replace(".version 7.8", ".version 8.10");
+        assert_eq!(finish(&new, &entries).unwrap(), new);
     }
 
     #[test]
