@@ -3,6 +3,7 @@
 use crate::buffer::Buffer;
 use crate::cuda::CudaDevice;
 use crate::dtype::Data;
+use crate::embedded;
 use crate::emulated::{EmulatedDevice, Options};
 use crate::error::{Error, Result};
 use std::fmt;
@@ -67,10 +68,22 @@ impl Device {
         }
     }
 
-    /// The first GPU if there is one that works, else the CPU. [`Display`](fmt::Display)
+    /// The first GPU that this binary has kernels for, else the CPU. [`Display`](fmt::Display)
     /// says which.
     pub fn auto() -> Self {
-        Self::cuda(0).unwrap_or_else(|_| Self::cpu())
+        // The binary's PTX is for one architecture and later ones; a card before it is of
+        // no use here.
+        let fits = |cuda: &Arc<CudaDevice>| {
+            let (major, minor) = cuda.properties().compute_capability;
+            let module = gpu_kernels::linear_scan::MODULE;
+            embedded::best(module, major, minor).is_some()
+        };
+        (0..)
+            .map_while(|ordinal| CudaDevice::open(ordinal).ok())
+            .find(fits)
+            .map_or_else(Self::cpu, |cuda| Self {
+                backend: Backend::Cuda(cuda),
+            })
     }
 
     /// `auto`, `cpu`, `cuda`, `cuda:N` or `emulated`.

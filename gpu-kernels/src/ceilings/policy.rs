@@ -40,16 +40,21 @@ pub const fn tile() -> u64 {
 const ROUNDS: [u32; 4] = [4, 8, 16, 32];
 
 /// The launches to try for arrays of `groups` times four elements: a few blocks for each
-/// multiprocessor that stride over the arrays, and one block for each tile. Empty when
-/// there is nothing to move.
+/// multiprocessor that stride over the arrays, one block for each tile, and one thread for
+/// each group. Empty when there is nothing to move.
 pub fn stream_launches(groups: u64, multiprocessors: u32) -> impl Iterator<Item = LaunchShape> {
     // A grid has at most 2^31 - 1 blocks in x; beyond that the blocks stride.
     let tiles = groups.div_ceil(tile()).min(i32::MAX as u64) as u32;
+    let blocks = groups.div_ceil(u64::from(BLOCK));
+    let thin = u32::try_from(blocks)
+        .ok()
+        .filter(|&blocks| blocks < 1 << 31);
     ROUNDS
         .into_iter()
         .map(move |per| per.saturating_mul(multiprocessors))
         .filter(move |&blocks| 0 < blocks && blocks < tiles)
         .chain((tiles > 0).then_some(tiles))
+        .chain(thin.filter(move |&blocks| blocks > tiles))
         .map(|blocks| LaunchShape::linear(blocks, BLOCK, 0))
 }
 
@@ -79,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_launch_has_a_block_for_each_tile() {
+    fn the_largest_launches_have_a_block_for_each_tile_and_a_thread_for_each_group() {
         assert_eq!(stream_launches(0, 132).count(), 0);
         for groups in [1, tile(), 1 << 20, u64::MAX / 16] {
             let launches: Vec<_> = stream_launches(groups, 132).collect();
@@ -88,8 +93,16 @@ mod tests {
             for pair in launches.windows(2) {
                 assert!(pair[0].grid[0] < pair[1].grid[0]);
             }
-            let most = launches.last().unwrap().grid[0];
-            assert_eq!(u64::from(most), tiles.min(i32::MAX as u64));
+            let tiles = tiles.min(i32::MAX as u64);
+            assert!(
+                launches
+                    .iter()
+                    .any(|launch| u64::from(launch.grid[0]) == tiles)
+            );
+            let most = u64::from(launches.last().unwrap().grid[0]);
+            let threads = groups.div_ceil(u64::from(BLOCK));
+            let thin = threads < 1 << 31 && threads > tiles;
+            assert_eq!(most, if thin { threads } else { tiles });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Streaming: 16-byte accesses, several in flight, a grid that strides over the arrays.
 //!
-//! Bytes: each array once. Every block moves whole tiles without a bounds check and the
+//! Bytes: each array once. Or a grid with a thread for each group of four, one access in
+//! flight a thread and array. Else every block moves whole tiles without a bounds check and the
 //! one partial tile at the end with one.
 
 use super::{StreamParams, policy};
@@ -19,6 +20,14 @@ type Group = [f32; 4];
 #[inline(always)]
 unsafe fn tiles<V: Copy>(groups: u64, load: impl Fn(usize) -> V, store: impl Fn(usize, V)) {
     let block = u64::from(policy::BLOCK);
+    if u64::from(grid_dim_x()) * block >= groups {
+        // A thread for each group: many short blocks instead of a few long ones.
+        let at = u64::from(block_idx_x()) * block + u64::from(thread_idx_x());
+        if at < groups {
+            store(at as usize, load(at as usize));
+        }
+        return;
+    }
     let mut tile = u64::from(block_idx_x()) * policy::tile();
     let stride = u64::from(grid_dim_x()) * policy::tile();
     let lane = u64::from(thread_idx_x());

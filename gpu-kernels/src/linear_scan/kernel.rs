@@ -156,7 +156,7 @@ impl<A: Access<V>, const V: usize> Worker<A, V> {
     /// First channel of a group.
     #[inline(always)]
     fn channel(&self, group: u32) -> u64 {
-        u64::from(group << self.params.log2_lanes) * V as u64
+        (u64::from(group) << self.params.log2_lanes) * V as u64
     }
 
     /// Scans a tile and writes it back.
@@ -311,8 +311,10 @@ impl<A: Access<V>, const V: usize> Worker<A, V> {
             sync_threads();
             tile.copy_out(THREADS, inputs, params.h);
 
-            let is_last =
-                (u64::from(part.before) << self.log2_tile_steps) + u64::from(left) == part.length;
+            // A packed sequence of whole tiles has one tile too many, which is not the last.
+            let is_last = (u64::from(part.before) << self.log2_tile_steps) + u64::from(left)
+                == part.length
+                && (left > 0 || part.length == 0);
             if !params.final_state.is_null() && is_last && steps_for_lane {
                 let all = params.final_state.cast::<Number<A, V>>();
                 unroll!(V, v => {

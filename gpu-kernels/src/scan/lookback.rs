@@ -11,7 +11,8 @@
 //! Values and their validity travel in one 64-bit word (value, tag), so that no fence is
 //! needed. The tag is the number of the launch: nothing has to be cleared between
 //! launches. The counter's word holds the launch's number and the next ticket; who draws
-//! the last ticket begins the next launch.
+//! the last ticket begins the next launch. (It counts to 2^31; a word that no launch has
+//! written for exactly that many launches would count as new.)
 //!
 //! Cost a tile: one atomic, 3 words written and about as many read a channel, and when
 //! the neighbour's state is not there yet a wait of an L2 round trip or two.

@@ -16,7 +16,10 @@ pub fn run<T: Element>(job: Job, steps: usize) -> anyhow::Result<Duration> {
     let pieces = Pieces::new(&job);
     let h0 = job.h0.map(load_state).transpose()?;
     // A device that cuts the length into tiles takes whole ones.
-    let steps = steps.next_multiple_of(LinearScanStream::granularity::<T>(&job.device, job.scan));
+    let tile = LinearScanStream::granularity::<T>(&job.device, job.scan);
+    let steps = steps
+        .checked_next_multiple_of(tile)
+        .unwrap_or(steps - steps % tile);
     let bytes = 3 * job.a.bytes();
     let mut work = Work::<T> {
         device: job.device,

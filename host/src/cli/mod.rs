@@ -27,7 +27,7 @@ use std::process::ExitCode;
     after_help = "`ferroseq help COMMAND` is the manual of a command, with examples.",
     after_long_help = "\
 Devices:
-  auto      the first GPU that works, else the CPU; the report says which
+  auto      the first GPU that the binary has kernels for, else the CPU; the report says which
   cpu       all cores, or as many as RAYON_NUM_THREADS says
   cuda      GPU 0; cuda:N is GPU N, as the CUDA driver counts them
   emulated  the GPU's kernels on the CPU, every access checked: thousands of times slower

@@ -21,6 +21,9 @@ impl std::str::FromStr for Rename {
             .ok_or("expected KEY=NAME, for example a=gate")?;
         let key = (KEYS.into_iter().find(|known| *known == key))
             .ok_or_else(|| format!("`{key}` is none of {}", KEYS.join(", ")))?;
+        if name == "__metadata__" {
+            return Err("`__metadata__` is what the format itself uses".to_owned());
+        }
         if name.is_empty() {
             return Err(format!("no name after `{key}=`"));
         }
@@ -36,6 +39,12 @@ impl std::str::FromStr for Rename {
 pub struct Names(BTreeMap<&'static str, String>);
 
 impl Names {
+    /// Two tensors of one output that would have the same name, and that name.
+    pub fn clash(&self) -> Option<&str> {
+        let name = self.get("h");
+        (name == self.get("final_state")).then_some(name)
+    }
+
     pub fn new(renames: Vec<Rename>) -> Self {
         Self(renames.into_iter().map(|r| (r.key, r.name)).collect())
     }

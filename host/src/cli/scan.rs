@@ -96,7 +96,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", value_parser = npy_path)]
     final_state: Option<PathBuf>,
 
-    /// auto, cpu, cuda or cuda:N
+    /// auto, cpu, cuda, cuda:N or emulated
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
 
@@ -208,6 +208,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 fn check_outputs(args: &Args) {
     let wrong = if args.chunk.is_some() && !has_extension(&args.out, "npy") {
         "--chunk writes .npy files only".to_owned()
+    } else if let Some(name) = Names::new(args.name.clone()).clash() {
+        format!("--name gives `h` and `final_state` the same name, `{name}`")
     } else if let Some((output, other)) = overwritten(&args.outputs(), &args.inputs()) {
         format!("{output} and {other} are the same file")
     } else {

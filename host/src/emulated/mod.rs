@@ -84,12 +84,15 @@ impl Launcher for EmulatedDevice {
         if let Some(wrong) = &self.unusable {
             return Err(options::error(wrong.clone()));
         }
-        self.machine
-            .launch::<K>(shape, params)
-            .map_err(|fault| Error::Emulation {
+        self.machine.launch::<K>(shape, params).map_err(|fault| {
+            // What a stopped kernel left there is of no use to the next one.
+            let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+            scratch.clear();
+            Error::Emulation {
                 kernel: fault.kernel.to_owned(),
                 message: fault.message(),
-            })?;
+            }
+        })?;
         Ok(())
     }
 

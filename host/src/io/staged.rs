@@ -75,11 +75,16 @@ impl Staged {
     }
 }
 
-/// Renames several files that belong together. If one fails, those before it are removed.
+/// Renames several files that belong together, after a look at whether that can work. If
+/// one fails all the same, those before it are removed.
 ///
 /// # Errors
 /// [`Error::Io`] of the first that failed.
 pub fn commit_all(files: Vec<Staged>) -> Result<()> {
+    if let Some(file) = files.iter().find(|file| file.path.is_dir()) {
+        let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+        return Err(io_error("write", &file.path, error));
+    }
     let mut done = Vec::new();
     for file in files {
         let path = file.path.clone();

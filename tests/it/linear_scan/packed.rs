@@ -2,11 +2,12 @@
 
 use super::ORDERS;
 use crate::every_type;
-use ferroseq::ops::Layout;
+use ferroseq::DeviceKind;
+use ferroseq::ops::{Layout, LinearScan, LinearScanStream};
 use ferroseq_tests::compare::{conforms, same_bits};
 use ferroseq_tests::{Case, Problem, Sample, TestDevice};
 
-every_type! { conform equal_separate_calls }
+every_type! { conform equal_separate_calls whole_tiles }
 
 /// Empty sequences at the start, between and at the end; one step; one sequence; none.
 const PACKINGS: [&[usize]; 9] = [
@@ -51,6 +52,29 @@ fn equal_separate_calls<T: Sample>(device: &TestDevice) -> Result<(), String> {
             same_bits(&what, &take_rows(&problem, &packed.h, rows), &alone.h)?;
             let states = sequence * problem.scan.channels..(sequence + 1) * problem.scan.channels;
             same_bits(&what, &packed.final_state[states], &alone.final_state)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sequences that end where a tile does, beginning at a tile's edge and off it.
+fn whole_tiles<T: Sample>(device: &TestDevice) -> Result<(), String> {
+    for (layout, reverse) in ORDERS {
+        for channels in [1, 33] {
+            let scan = LinearScan::new(1, 0, channels).layout(layout);
+            let tile = match device.device.kind() {
+                DeviceKind::Cpu => 256,
+                _ => LinearScanStream::granularity::<T>(&device.device, scan),
+            };
+            if channels * tile > 33 * 256 && !device.cases.large {
+                continue;
+            }
+            for lengths in [&[tile][..], &[tile, tile], &[tile, 3, 2 * tile, 0, tile]] {
+                let mut case = Case::packed(lengths, channels, 12);
+                case.scan = case.scan.layout(layout).reverse(reverse);
+                case.initial = true;
+                conforms::<T>(device, &case.problem())?;
+            }
         }
     }
     Ok(())

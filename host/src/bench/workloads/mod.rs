@@ -89,6 +89,8 @@ impl Selection {
         let mut work = Vec::new();
         for operation in self.chosen()? {
             match &self.shape {
+                // `all` means what this device can do.
+                Some(_) if self.is_all() && (operation.presets)(kind).is_empty() => {}
                 Some(shape) => self.add_custom(operation, shape, &mut work)?,
                 None => work.extend((operation.presets)(kind).into_iter().filter(|w| {
                     let layout = w.layout();
@@ -108,8 +110,12 @@ impl Selection {
         Ok(work)
     }
 
+    fn is_all(&self) -> bool {
+        self.operations.is_empty() || self.operations.iter().any(|name| name == "all")
+    }
+
     fn chosen(&self) -> Result<Vec<&'static Operation>> {
-        if self.operations.is_empty() || self.operations.iter().any(|name| name == "all") {
+        if self.is_all() {
             return Ok(OPERATIONS.iter().collect());
         }
         let find = |name: &String| {
