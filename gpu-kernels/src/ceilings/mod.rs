@@ -18,13 +18,13 @@ entries! {
     /// One read, one write: `out = a`.
     Copy = ceiling_copy(StreamParams) => stream::copy::<false>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
-    /// [`struct@Copy`] whose written lines are the first to leave the L2.
+    /// [`struct@Copy`] that passes the L1 by, and whose written lines are the first to leave the L2.
     CopyOnce = ceiling_copy_once(StreamParams) => stream::copy::<true>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
     /// Two reads, one write: `out = scale * a + b`, the traffic of a linear scan.
     Triad = ceiling_triad(StreamParams) => stream::triad::<false>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
-    /// [`Triad`] whose written lines are the first to leave the L2.
+    /// [`Triad`] that passes the L1 by, and whose written lines are the first to leave the L2.
     TriadOnce = ceiling_triad_once(StreamParams) => stream::triad::<true>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
     /// One write: `out = scale`. Also what flushes the L2.

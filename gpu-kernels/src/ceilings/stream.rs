@@ -56,6 +56,18 @@ unsafe fn tiles<V: Copy>(groups: u64, load: impl Fn(usize) -> V, store: impl Fn(
 const _: () = assert!(policy::IN_FLIGHT == 4, "`tiles` is written for four");
 
 #[inline(always)]
+unsafe fn get<const ONCE: bool>(source: Global<f32>, group: usize) -> Group {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if ONCE {
+            source.load4_once(4 * group)
+        } else {
+            source.load4(4 * group)
+        }
+    }
+}
+
+#[inline(always)]
 unsafe fn put<const ONCE: bool>(out: Global<f32>, group: usize, value: Group) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -76,7 +88,7 @@ pub unsafe fn copy<const ONCE: bool>(p: StreamParams) {
     unsafe {
         tiles(
             p.groups,
-            |group| p.a.load4_once(4 * group),
+            |group| get::<ONCE>(p.a, group),
             |group, value| put::<ONCE>(p.out, group, value),
         );
     }
@@ -90,7 +102,7 @@ pub unsafe fn triad<const ONCE: bool>(p: StreamParams) {
     unsafe {
         tiles(
             p.groups,
-            |group| (p.a.load4_once(4 * group), p.b.load4_once(4 * group)),
+            |group| (get::<ONCE>(p.a, group), get::<ONCE>(p.b, group)),
             |group, (a, b)| {
                 let value = [
                     fma(p.scale, a[0], b[0]),

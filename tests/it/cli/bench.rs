@@ -73,7 +73,7 @@ fn what_makes_no_sense_is_said_before_anything_is_measured() {
     let cases: [(&str, &[&str]); 9] = [
         ("bench scan", &["scan", "linear-scan"]),
         ("bench --device gpu", &["gpu", "auto, cpu, cuda"]),
-        ("bench --samples 29", &["samples", "at least 30"]),
+        ("bench --samples 29", &["samples", "expected 30 to"]),
         (
             "bench linear-scan --device cpu --shape 2,3",
             &["2 sizes", "B,L,D"],
