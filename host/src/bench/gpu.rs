@@ -87,9 +87,9 @@ impl GpuMachine {
                     }
                 })?;
                 let stores = if once {
-                    "streaming stores"
+                    "streaming accesses"
                 } else {
-                    "plain stores"
+                    "plain accesses"
                 };
                 let variant = format!("{} blocks, {stores}", shape.grid[0]);
                 let rate = Rate::new(bytes, timing(&times)?, variant);
