@@ -2,6 +2,7 @@
 
 mod kernel;
 mod params;
+mod place;
 pub mod policy;
 
 pub use params::{LinearScanParams, Required};
