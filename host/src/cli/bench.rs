@@ -1,6 +1,7 @@
 //! `ferroseq bench`: measures, prints the table, writes JSON and picture.
 
 use super::output;
+use super::paths::{named, overwritten};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -137,6 +138,11 @@ fn samples(text: &str) -> Result<usize, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<()> {
     // What can be wrong without measuring is found before minutes of it.
+    let outputs = named(&[("--json", &args.json), ("--plot", &args.plot)]);
+    let inputs = named(&[("--compare", &args.compare)]);
+    if let Some((output, other)) = overwritten(&outputs, &inputs) {
+        bail!("{output} and {other} are the same file");
+    }
     let peers = args.compare.as_deref().map(read_peers).transpose()?;
     let stage = |path: &Option<PathBuf>| path.as_deref().map(Staged::create).transpose();
     let (json, picture) = (stage(&args.json)?, stage(&args.plot)?);
