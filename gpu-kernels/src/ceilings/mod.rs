@@ -27,7 +27,7 @@ entries! {
     /// [`Triad`] that passes the L1 by, and whose written lines are the first to leave the L2.
     TriadOnce = ceiling_triad_once(StreamParams) => stream::triad::<true>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
-    /// One write: `out = scale`. Also what flushes the L2.
+    /// One write: `out = scale`.
     Write = ceiling_write(StreamParams) => stream::write::<false>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
     /// [`Write`] whose lines are the first to leave the L2.

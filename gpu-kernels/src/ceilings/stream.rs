@@ -1,8 +1,8 @@
-//! Streaming: 16-byte accesses, several in flight, a grid that strides over the arrays.
+//! Streaming with 16-byte accesses. Bytes: each array once.
 //!
-//! Bytes: each array once. Or a grid with a thread for each group of four, one access in
-//! flight a thread and array. Else every block moves whole tiles without a bounds check and the
-//! one partial tile at the end with one.
+//! Two ways, chosen by the grid: a thread for each group of four elements, or fewer blocks
+//! that stride over the arrays with several accesses in flight, whole tiles without a
+//! bounds check and the one partial tile at the end with one.
 
 use super::{StreamParams, policy};
 use crate::simt::Global;

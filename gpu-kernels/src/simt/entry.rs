@@ -72,8 +72,8 @@ pub trait Entry: 'static {
 /// entries! {
 ///     module "linear_scan";
 ///     /// f32 sequences.
-///     LinearScanF32 = linear_scan_f32(LinearScanParams<f32>) => kernel::scan::<f32>,
-///         bounds(policy::BLOCK, 4);
+///     LinearScanF32Rows = linear_scan_f32_rows(LinearScanParams<f32>)
+///         => scan_tiles::<Rows<f32>, 1, false>, bounds(BLOCK, BLOCKS);
 /// }
 /// ```
 macro_rules! entries {
