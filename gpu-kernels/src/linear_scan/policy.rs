@@ -2,13 +2,13 @@
 
 use crate::scan::block::{THREADS, board_bytes};
 use crate::scan::lookback::{Scratch, window_bytes};
-use crate::simt::LaunchShape;
+use crate::simt::{LaunchShape, Multiprocessors};
 
 /// Threads of a block.
 pub const BLOCK: u32 = THREADS;
 
-/// Blocks that should fit on a multiprocessor. A block with a tile of 64 KB lives about
-/// 10 us, most of it waiting; three of them keep enough bytes under way.
+/// Blocks that should fit on a multiprocessor. A block works on a tile of 64 KB for about
+/// 8 us, most of it waiting; three of them keep enough bytes under way.
 pub const BLOCKS: u32 = 3;
 
 /// The most time steps of a segment (one thread's), and the fewest: what one access holds.
@@ -133,12 +133,16 @@ pub const fn scratch(groups: u32, tiles: u32, log2_lanes: u32, channels_per_lane
 const WINDOW_BYTES: u32 = 4 << 10;
 const WIDE_WINDOW_BYTES: u32 = 16 << 10;
 
-/// Up to this many chains, the tiles under way are more than a small window apart.
-const FEW_CHAINS: u64 = 16;
+/// Up to this many chains, the tiles under way are more than a small window apart, ...
+const FEW_CHAINS: u64 = 8;
+
+/// ... unless it holds this many of them.
+const MANY_TILES: u32 = 64;
 
 /// How far a look-back reaches: of `chains` chains of `channels` channels.
 fn window(chains: u64, channels: u32) -> u32 {
-    let bytes = if chains <= FEW_CHAINS {
+    let small = WINDOW_BYTES / window_bytes(1, channels);
+    let bytes = if chains <= FEW_CHAINS && small < MANY_TILES {
         WIDE_WINDOW_BYTES
     } else {
         WINDOW_BYTES
@@ -146,7 +150,7 @@ fn window(chains: u64, channels: u32) -> u32 {
     bytes / window_bytes(1, channels)
 }
 
-/// A launch as the host prepares it.
+/// A launch as the host prepares it. Blocks work on one tile after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
     /// Grid, block, shared memory.
@@ -166,7 +170,7 @@ pub struct Launch {
 }
 
 /// The launch for `sequences` sequences of `length` steps (of that many together if
-/// `packed`), or `None` if it would need more blocks than a grid has.
+/// `packed`) on `multiprocessors`, or `None` if it would need more tiles than can be counted.
 pub fn launch(
     sequences: u64,
     length: u64,
@@ -174,6 +178,7 @@ pub fn launch(
     size: u32,
     orientation: Orientation,
     packed: bool,
+    multiprocessors: Multiprocessors,
 ) -> Option<Launch> {
     let tiling = Tiling::new(length, channels, size, orientation);
     let groups = channels.div_ceil(u64::from(tiling.channels()));
@@ -184,9 +189,9 @@ pub fn launch(
     } else {
         sequences.checked_mul(per_sequence)?
     };
-    let blocks = tiles
+    let tickets = tiles
         .checked_mul(groups)
-        .filter(|&blocks| blocks < 1 << 31)? as u32;
+        .filter(|&tickets| tickets < 1 << 30)? as u32;
     let (groups, tiles) = (groups as u32, tiles as u32);
     let scratch = scratch(groups, tiles, tiling.log2_lanes, tiling.channels_per_lane);
     let chained = per_sequence > 1;
@@ -197,6 +202,7 @@ pub fn launch(
     if chained {
         shared_bytes += window_bytes(window, tiling.channels());
     }
+    let blocks = multiprocessors.blocks(shared_bytes, BLOCKS).min(tickets);
     Some(Launch {
         shape: LaunchShape::linear(blocks, BLOCK, shared_bytes),
         scratch_words: if chained { scratch.words() } else { 0 },

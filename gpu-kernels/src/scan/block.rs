@@ -14,7 +14,7 @@ pub const THREADS: u32 = 256;
 const LOG2_THREADS: u32 = THREADS.ilog2();
 
 /// Bytes for what the whole block agrees on.
-const HEADER_BYTES: u32 = 16;
+const HEADER_BYTES: u32 = 96;
 
 /// Shared memory of a board in bytes, a multiple of 16.
 pub const fn board_bytes(log2_lanes: u32, v: u32) -> u32 {
@@ -93,7 +93,7 @@ impl<R: Ring, const V: usize> Board<R, V> {
         v as u32 * THREADS + (segment << self.log2_lanes) + lane
     }
 
-    /// Writes word `word` (0 to 3) of what the block agrees on.
+    /// Writes word `word` (0 to 23) of what the block agrees on.
     ///
     /// # Safety
     /// One thread, between two barriers.
@@ -113,6 +113,28 @@ impl<R: Ring, const V: usize> Board<R, V> {
     pub unsafe fn heard(&self, word: u32) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { self.header.load(word) }
+    }
+
+    /// Writes words `word ..` of what the block agrees on; `word` is a multiple of 4.
+    ///
+    /// # Safety
+    /// As [`announce`](Self::announce).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn announce4(&self, word: u32, values: [u32; 4]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.header.store4(word, values) }
+    }
+
+    /// Words `word ..` of what the block agrees on; `word` is a multiple of 4.
+    ///
+    /// # Safety
+    /// As [`heard`](Self::heard).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn heard4(&self, word: u32) -> [u32; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { self.header.load4(word) }
     }
 
     /// Writes the map of this thread's segment.
@@ -153,14 +175,21 @@ impl<R: Ring, const V: usize> Board<R, V> {
     }
 
     /// Steps from `state` through the maps of the segments and writes the state before
-    /// each of them. Returns the state behind the last, or `None` if a step was unsound:
-    /// then the segments must [`pass_on`](Self::pass_on) their states one after the other.
+    /// each of them. Returns the map of the whole tile, as [`compose`](Self::compose), and
+    /// the state behind the last segment, or `None` if a step was unsound: then the
+    /// segments must [`pass_on`](Self::pass_on) their states one after the other.
     ///
     /// # Safety
     /// As [`compose`](Self::compose); one thread a lane.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn walk(&self, lane: u32, v: usize, state: R::Value) -> Option<R::Value> {
+    pub unsafe fn walk(
+        &self,
+        lane: u32,
+        v: usize,
+        state: R::Value,
+    ) -> (Option<(R::Value, R::Value)>, Option<R::Value>) {
+        let mut map = Composed::<R>::start();
         let (mut state, mut sound, mut segment) = (state, true, 0);
         while segment < self.segments() {
             let slot = self.slot(segment, lane, v);
@@ -169,12 +198,15 @@ impl<R: Ring, const V: usize> Board<R, V> {
             // this thread's alone until the next one.
             unsafe {
                 self.states.store(slot, state);
-                state = R::step(self.gates.load(slot), state, self.inputs.load(slot));
+                let (gate, input) = (self.gates.load(slot), self.inputs.load(slot));
+                state = R::step(gate, state, input);
+                map = map.then(gate, input);
             }
             segment += 1;
         }
         // An unsound map has the gate NaN, and so the state behind it.
-        (sound & R::within(state, SEGMENT)).then_some(state)
+        sound &= R::within(state, SEGMENT);
+        (map.parts(TILE), sound.then_some(state))
     }
 
     /// The state before this thread's segment.

@@ -53,23 +53,35 @@ pub const fn window_bytes(window: u32, channels: u32) -> u32 {
     window * channels * 2 * size_of::<u32>() as u32
 }
 
-/// Draws this block's ticket. Returns it and the launch's tag.
+/// Draws a ticket: the counter as it was, for [`drawn`].
 ///
 /// # Safety
-/// One thread of each of the launch's `tickets` blocks; `words` is scratch memory.
+/// One thread of each of the launch's blocks, until there are no more tickets; `words` is
+/// scratch memory.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn draw(words: Global<u64>, tickets: u32) -> (u32, u32) {
-    // SAFETY: the counter is accessed only here.
-    unsafe {
-        let drawn = atomic::fetch_add64(words, 0, 1);
-        let (ticket, launch) = (drawn as u32, (drawn >> 32) as u32);
-        if ticket == tickets - 1 {
-            atomic::fetch_add64(words, 0, (1 << 32) - u64::from(tickets));
-        }
-        // Never 0, which is what memory holds before the first launch.
-        (ticket, launch | 1 << 31)
+pub unsafe fn draw(words: Global<u64>) -> u64 {
+    // SAFETY: the counter is accessed only here and in `drawn`.
+    unsafe { atomic::fetch_add64(words, 0, 1) }
+}
+
+/// What was drawn: a ticket and the launch's tag. A ticket of `tickets` or more says that
+/// there are no more, and that the block must not draw again.
+///
+/// # Safety
+/// As [`draw`]; the launch has `blocks` blocks.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn drawn(words: Global<u64>, counter: u64, tickets: u32, blocks: u32) -> (u32, u32) {
+    let (ticket, launch) = (counter as u32, (counter >> 32) as u32);
+    // Every block draws once in vain; the last one begins the next launch.
+    let draws = tickets + blocks;
+    if ticket == draws - 1 {
+        // SAFETY: the caller's promise.
+        unsafe { atomic::fetch_add64(words, 0, (1 << 32) - u64::from(draws)) };
     }
+    // Never 0, which is what memory holds before the first launch.
+    (ticket, launch | 1 << 31)
 }
 
 /// What a tile has published so far.
@@ -235,6 +247,24 @@ impl Link {
         let at = self.states - (back as usize + 1) * self.channels + channel as usize;
         // SAFETY: the caller's promise; every tile publishes its end state.
         unsafe { self.wait(at) }
+    }
+
+    /// Asks for the end state of channel `channel` of the tile before this one.
+    ///
+    /// # Safety
+    /// This tile has a predecessor.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn ask(&self, channel: u32) -> u64 {
+        let at = self.states - self.channels + channel as usize;
+        // SAFETY: the caller's promise.
+        unsafe { atomic::load_relaxed64(self.words, at) }
+    }
+
+    /// What was [asked](Self::ask) for, if it was there.
+    #[inline(always)]
+    pub fn answer<T: Word>(&self, word: u64) -> Option<T> {
+        self.is_there(word).then(|| T::from_bits(word as u32))
     }
 
     /// Copies the maps of the `back` tiles before this one to `window`, in the order of

@@ -18,6 +18,9 @@ pub struct Segment<T> {
     pub view: View,
     /// Time steps, a multiple of eight.
     pub steps: u32,
+    /// The same number, but not known to the compiler: what runs rarely is not unrolled,
+    /// and does not hold on to what the usual path read.
+    pub rare_steps: u32,
 }
 
 impl<T: crate::simt::Plain> Segment<T> {
@@ -69,7 +72,7 @@ impl<T: crate::simt::Plain> Segment<T> {
         unsafe {
             let mut maps = [Composed::<A::Ring>::start(); V];
             let mut octet = 0;
-            while octet < self.steps / OCTET as u32 {
+            while octet < self.rare_steps / OCTET as u32 {
                 let gates = A::read(self.gates, &self.view, octet);
                 let inputs = A::read(self.inputs, &self.view, octet);
                 unroll!(OCTET, i => {

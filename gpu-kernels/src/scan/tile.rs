@@ -30,6 +30,8 @@ pub struct Tile {
     pub log2_elements: u32,
     /// Where a chunk goes.
     pub order: Order,
+    /// What [`is_inside`](Self::is_inside) says.
+    pub inside: bool,
 }
 
 /// Where chunk number `q`, counted along the rows, stands in shared memory.
@@ -72,7 +74,7 @@ impl Order {
 impl Tile {
     /// Whether all of the tile lies in the tensor, on 16-byte boundaries.
     #[inline(always)]
-    fn is_inside<T>(&self) -> bool {
+    pub fn is_inside<T>(&self) -> bool {
         let per_chunk = (CHUNK / size_of::<T>() as u32) as u64;
         let columns = 1u32 << self.log2_columns;
         self.rows == 1 << (self.log2_elements - self.log2_columns)
@@ -162,7 +164,7 @@ impl Tile {
         let per_chunk = CHUNK / size_of::<T>() as u32;
         // SAFETY: the caller's promise; each thread writes its own chunks.
         unsafe {
-            if self.is_inside::<T>() {
+            if self.inside {
                 let target = target.cast::<u32>();
                 self.each_inside::<T>(threads, |index, position| {
                     target
@@ -203,7 +205,7 @@ impl Tile {
         let per_chunk = CHUNK / size_of::<T>() as u32;
         // SAFETY: the caller's promise; each thread writes its own chunks.
         unsafe {
-            if self.is_inside::<T>() {
+            if self.inside {
                 let source = source.cast::<u32>();
                 self.each_inside::<T>(threads, |index, position| {
                     let words = source.add(position / 4).load4(0);

@@ -27,6 +27,29 @@ impl LaunchShape {
     }
 }
 
+/// What a launch has to know of the device that it fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Multiprocessors {
+    /// How many.
+    pub count: u32,
+    /// Shared memory of each, in bytes.
+    pub shared_bytes: u32,
+}
+
+/// Shared memory that the driver takes for each block, in bytes.
+const RESERVED_BYTES: u32 = 1 << 10;
+
+impl Multiprocessors {
+    /// Blocks with `shared_bytes` bytes of shared memory each that run at once, at most
+    /// `most` on a multiprocessor; at least one.
+    pub const fn blocks(&self, shared_bytes: u32, most: u32) -> u32 {
+        let fit = self.shared_bytes / (shared_bytes + RESERVED_BYTES);
+        let fit = if fit < most { fit } else { most };
+        let blocks = fit * self.count;
+        if blocks == 0 { 1 } else { blocks }
+    }
+}
+
 /// What the register allocator may assume: written into the PTX as `.maxntid` and
 /// `.minnctapersm`, because no Rust compiler writes launch bounds itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,6 @@ pub mod thread;
 pub mod warp;
 
 pub use element::{Element, Plain, Word};
-pub use entry::{Entry, EntryInfo, LaunchBounds, LaunchShape};
+pub use entry::{Entry, EntryInfo, LaunchBounds, LaunchShape, Multiprocessors};
 pub use global::Global;
 pub use shared::{Shared, async_copy};

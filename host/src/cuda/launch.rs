@@ -7,7 +7,7 @@ use super::properties::Properties;
 use crate::error::{Error, Result};
 use crate::launch::Launcher;
 use cust::sys;
-use gpu_kernels::simt::{Entry, Global, LaunchShape};
+use gpu_kernels::simt::{Entry, Global, LaunchShape, Multiprocessors};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -48,6 +48,14 @@ impl Launcher for CudaDevice {
 
     fn scratch(&self, purpose: &'static str, bytes: usize) -> Result<Global<u32>> {
         self.scratch.get(self, purpose, bytes)
+    }
+
+    fn multiprocessors(&self) -> Multiprocessors {
+        let properties = self.properties();
+        Multiprocessors {
+            count: properties.multiprocessors,
+            shared_bytes: properties.shared_per_multiprocessor,
+        }
     }
 }
 

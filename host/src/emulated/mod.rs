@@ -12,7 +12,7 @@ pub use options::Options;
 use crate::error::{Error, Result};
 use crate::launch::Launcher;
 use gpu_kernels::emulator::{Config, Machine, MemoryError};
-use gpu_kernels::simt::{Entry, Global, LaunchShape};
+use gpu_kernels::simt::{Entry, Global, LaunchShape, Multiprocessors};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An emulated GPU, with memory of its own.
@@ -110,6 +110,14 @@ impl Launcher for EmulatedDevice {
             .map_err(|error| self.memory_error(error))?;
         scratch.push((purpose, address, bytes));
         Ok(Global::from_address(address))
+    }
+
+    /// A small GPU: blocks that fill it have several tiles to work on even in a test.
+    fn multiprocessors(&self) -> Multiprocessors {
+        Multiprocessors {
+            count: 2,
+            shared_bytes: 228 << 10,
+        }
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) fn run<T: Element>(
         size,
         orientation,
         args.offsets.is_some(),
+        device.multiprocessors(),
     )
     .ok_or_else(|| too_large(op))?;
     let params = params(op, &args, sequences, &launch).ok_or_else(|| too_large(op))?;
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
     use crate::Device;
     use crate::ops::SequenceOffsets;
-    use gpu_kernels::simt::{Entry, LaunchShape};
+    use gpu_kernels::simt::{Entry, LaunchShape, Multiprocessors};
     use half::{bf16, f16};
     use std::any::Any;
     use std::cell::RefCell;
@@ -163,6 +164,12 @@ mod tests {
         }
         fn scratch(&self, _: &'static str, bytes: usize) -> Result<Global<u32>> {
             Ok(Global::from_address(bytes as u64))
+        }
+        fn multiprocessors(&self) -> Multiprocessors {
+            Multiprocessors {
+                count: 132,
+                shared_bytes: 228 << 10,
+            }
         }
     }
 

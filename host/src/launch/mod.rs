@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::dtype::Data;
 use crate::error::Result;
 use gpu_kernels::linear_scan::LinearScanParams;
-use gpu_kernels::simt::{Entry, Global, LaunchShape};
+use gpu_kernels::simt::{Entry, Global, LaunchShape, Multiprocessors};
 
 /// A device that runs kernels: the GPU, or the emulator.
 pub(crate) trait Launcher {
@@ -22,6 +22,9 @@ pub(crate) trait Launcher {
     /// zero at first; afterwards as the kernels of the same `purpose` left it. Launches
     /// share it, one after the other.
     fn scratch(&self, purpose: &'static str, bytes: usize) -> Result<Global<u32>>;
+
+    /// What a launch that fills the device has to know of it.
+    fn multiprocessors(&self) -> Multiprocessors;
 }
 
 impl<T: Data> Buffer<T> {
