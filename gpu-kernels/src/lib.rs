@@ -23,7 +23,7 @@ pub mod simt;
 pub mod ceilings;
 #[cfg(all(feature = "emulator", not(target_arch = "nvptx64")))]
 pub mod emulator;
-#[cfg(feature = "linear-scan")]
+#[cfg(any(feature = "linear-scan", feature = "linear-scan-backward"))]
 pub mod linear_scan;
 pub mod scan;
 
@@ -53,6 +53,12 @@ pub const FAMILIES: &[Family] = &[
         module: linear_scan::MODULE,
         feature: "linear-scan",
         entries: linear_scan::ENTRIES,
+    },
+    #[cfg(feature = "linear-scan-backward")]
+    Family {
+        module: linear_scan::backward::MODULE,
+        feature: "linear-scan-backward",
+        entries: linear_scan::backward::ENTRIES,
     },
 ];
 

@@ -1,6 +1,6 @@
 //! What the host tells a linear-scan kernel.
 
-use crate::simt::Global;
+use crate::simt::{Global, Plain};
 
 /// Parameters of one launch over `[sequences, length, channels]`, or with the last two
 /// exchanged for the kernels over columns. All arrays begin on 16-byte boundaries.
@@ -41,6 +41,39 @@ pub struct LinearScanParams<T> {
     pub window: u32,
     /// 1: from the last time step to the first.
     pub reverse: u32,
+}
+
+/// What the gradient scan has besides. The scan's own parameters mean: `a` the gates, `b`
+/// the gradient by the states, `h` receives that by the inputs, `h0` that by the final
+/// state, `final_state` receives that by the initial state, `reverse` the other direction.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Gradients<T> {
+    /// States that the forward scan stored.
+    pub states: Global<T>,
+    /// Gradient by the gates, written.
+    pub grad_a: Global<T>,
+    /// Initial state of the forward scan, `[sequences, channels]`; or null for zeros.
+    pub h0: Global<f32>,
+}
+
+impl<T: Plain> Gradients<T> {
+    /// Of a scan without gradients.
+    pub const NONE: Self = Self {
+        states: Global::null(),
+        grad_a: Global::null(),
+        h0: Global::null(),
+    };
+}
+
+/// Parameters of one launch of the gradient scan.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LinearScanBackwardParams<T> {
+    /// The scan that carries the gradient.
+    pub scan: LinearScanParams<T>,
+    /// What it has besides.
+    pub gradients: Gradients<T>,
 }
 
 /// Elements that each array must have for a launch to stay inside it.

@@ -2,7 +2,6 @@
 
 use super::{LinearScanParams, policy};
 use crate::scan::access::{Access, View};
-use crate::scan::block::Board;
 use crate::scan::tile::{Order, Tile};
 use crate::simt::Plain;
 
@@ -167,6 +166,28 @@ impl Job {
         }
     }
 
+    /// The element of step `step` (which may lie before or behind the tile) in lane `lane`.
+    #[inline(always)]
+    pub(super) fn element<A: Access<V>, const V: usize>(
+        &self,
+        params: &LinearScanParams<A::Element>,
+        lane: u32,
+        step: u64,
+    ) -> u64 {
+        let tile = &self.tile;
+        let (row, column) = if A::ROWS {
+            (step, u64::from(lane) * V as u64)
+        } else if params.reverse != 0 {
+            let last = (1u64 << tile.log2_columns) - 1;
+            (u64::from(lane), last.wrapping_sub(step))
+        } else {
+            (u64::from(lane), step)
+        };
+        tile.origin
+            .wrapping_add(row.wrapping_mul(tile.row_stride))
+            .wrapping_add(column)
+    }
+
     /// For the other threads.
     #[inline(always)]
     pub(super) fn to_words(self) -> [[u32; 4]; 2] {
@@ -272,25 +293,26 @@ pub(super) fn array_elements<A: Access<V>, const V: usize>(
     elements + segments * policy::gap_bytes(params.log2_lanes) / size_of::<A::Element>() as u32
 }
 
-/// This thread's segment in the tile.
+/// Segment `segment` of lane `lane` in the tile.
 #[inline(always)]
 pub(super) fn view<A: Access<V>, const V: usize>(
     params: &LinearScanParams<A::Element>,
-    board: &Board<A::Ring, V>,
     log2_tile_steps: u32,
+    lane: u32,
+    segment: u32,
 ) -> View {
-    let step = board.segment() << params.log2_steps;
+    let step = segment << params.log2_steps;
     if A::ROWS {
         let gap = policy::gap_bytes(params.log2_lanes) / size_of::<A::Element>() as u32;
         let stride = (V as u32) << params.log2_lanes;
-        let first = step * stride + board.segment() * gap + board.lane() * V as u32;
+        let first = step * stride + segment * gap + lane * V as u32;
         return View {
             first,
             stride,
             backwards: false,
         };
     }
-    let row = board.lane() << log2_tile_steps;
+    let row = lane << log2_tile_steps;
     let backwards = params.reverse != 0;
     let last = (1u32 << log2_tile_steps) - 1;
     View {

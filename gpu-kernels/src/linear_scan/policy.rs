@@ -8,8 +8,13 @@ use crate::simt::{LaunchShape, Multiprocessors};
 pub const BLOCK: u32 = THREADS;
 
 /// Blocks that should fit on a multiprocessor. A block works on a tile of 64 KB for about
-/// 8 us, most of it waiting; three of them keep enough bytes under way.
-pub const BLOCKS: u32 = 3;
+/// 8 us, most of it waiting; three of them keep enough bytes under way. The gradient scan
+/// has three arrays of a tile in shared memory, so two fit. Tiles of any size of two 16-bit
+/// channels a lane take more registers than so many blocks leave.
+pub const fn blocks(rows: bool, size: u32, full: bool, backward: bool) -> u32 {
+    let many_registers = rows && size < 4 && !full;
+    (if backward { 2 } else { 3 }) - if many_registers { 1 } else { 0 }
+}
 
 /// The most time steps of a segment (one thread's), and the fewest: what one access holds.
 const LOG2_STEPS: u32 = 5;
@@ -169,17 +174,37 @@ pub struct Launch {
     pub tiling: Tiling,
 }
 
-/// The launch for `sequences` sequences of `length` steps (of that many together if
-/// `packed`) on `multiprocessors`, or `None` if it would need more tiles than can be counted.
-pub fn launch(
-    sequences: u64,
-    length: u64,
-    channels: u64,
-    size: u32,
-    orientation: Orientation,
-    packed: bool,
-    multiprocessors: Multiprocessors,
-) -> Option<Launch> {
+/// What a launch is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Sequences.
+    pub sequences: u64,
+    /// Time steps of each, or of all of them together if `packed`.
+    pub length: u64,
+    /// Channels.
+    pub channels: u64,
+    /// Bytes of an element.
+    pub size: u32,
+    /// How the tensors lie.
+    pub orientation: Orientation,
+    /// Whether the sequences have lengths of their own.
+    pub packed: bool,
+    /// The scan of the gradients.
+    pub backward: bool,
+}
+
+/// The launch for `work` on `multiprocessors`, or `None` if it would need more tiles than
+/// can be counted.
+pub fn launch(work: &Work, multiprocessors: Multiprocessors) -> Option<Launch> {
+    let &Work {
+        sequences,
+        length,
+        channels,
+        size,
+        orientation,
+        packed,
+        backward,
+    } = work;
     let tiling = Tiling::new(length, channels, size, orientation);
     let groups = channels.div_ceil(u64::from(tiling.channels()));
     let per_sequence = length.div_ceil(u64::from(tiling.steps())).max(1);
@@ -197,12 +222,17 @@ pub fn launch(
     let chained = per_sequence > 1;
     let chains = u64::from(groups) * if packed { 1 } else { sequences };
     let window = window(chains, tiling.channels());
+    let arrays = if backward { 3 } else { 2 };
+    let rows = orientation == Orientation::Rows;
+    let most_blocks = blocks(rows, size, tiling.is_full(size, orientation), backward);
     let mut shared_bytes = board_bytes(tiling.log2_lanes, tiling.channels_per_lane)
-        + 2 * tiling.array_bytes(size, orientation);
+        + arrays * tiling.array_bytes(size, orientation);
     if chained {
         shared_bytes += window_bytes(window, tiling.channels());
     }
-    let blocks = multiprocessors.blocks(shared_bytes, BLOCKS).min(tickets);
+    let blocks = multiprocessors
+        .blocks(shared_bytes, most_blocks)
+        .min(tickets);
     Some(Launch {
         shape: LaunchShape::linear(blocks, BLOCK, shared_bytes),
         scratch_words: if chained { scratch.words() } else { 0 },

@@ -16,6 +16,9 @@ pub const OCTET: usize = 8;
 /// The numbers of eight time steps of `V` channels.
 pub type Octet<R, const V: usize> = [[<R as Ring>::Value; V]; OCTET];
 
+/// What a layout is computed with.
+pub type Number<A, const V: usize> = <<A as Access<V>>::Ring as Ring>::Value;
+
 /// Where a thread's segment stands in the tile's shared memory.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
@@ -39,6 +42,9 @@ pub trait Access<const V: usize>: Copy + 'static {
     /// As memory holds it.
     fn from_value(value: <Self::Ring as Ring>::Value) -> Self::Element;
 
+    /// As it is computed with.
+    fn to_value(element: Self::Element) -> <Self::Ring as Ring>::Value;
+
     /// Reads time steps `octet * 8 ..` of the segment.
     ///
     /// # Safety
@@ -55,6 +61,26 @@ pub trait Access<const V: usize>: Copy + 'static {
         octet: u32,
         values: Octet<Self::Ring, V>,
     );
+
+    /// Reads one time step of the segment.
+    ///
+    /// # Safety
+    /// As [`read`](Self::read).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn read_one(
+        tile: Shared<Self::Element>,
+        view: &View,
+        step: u32,
+    ) -> [<Self::Ring as Ring>::Value; V] {
+        let mut values = [Self::Ring::NOTHING; V];
+        unroll!(V, v => {
+            // SAFETY: the caller's promise.
+            let element = unsafe { tile.load(Self::element(view, step) + v as u32) };
+            values[v] = Self::to_value(element);
+        });
+        values
+    }
 
     /// Writes one time step of the segment.
     ///
@@ -101,6 +127,10 @@ macro_rules! rows_of_words {
                 value
             }
             #[inline(always)]
+            fn to_value(element: $t) -> $t {
+                element
+            }
+            #[inline(always)]
             fn element(view: &View, step: u32) -> u32 {
                 view.first + step * view.stride
             }
@@ -140,6 +170,10 @@ macro_rules! rows_of_halves {
             #[inline(always)]
             fn from_value(value: f32) -> $t {
                 <$t as Element>::from_f32(value)
+            }
+            #[inline(always)]
+            fn to_value(element: $t) -> f32 {
+                element.to_f32()
             }
             #[inline(always)]
             fn element(view: &View, step: u32) -> u32 {
@@ -214,6 +248,10 @@ macro_rules! columns_of_words {
                 value
             }
             #[inline(always)]
+            fn to_value(element: $t) -> $t {
+                element
+            }
+            #[inline(always)]
             fn element(view: &View, step: u32) -> u32 {
                 swizzled::<$t>(view, step)
             }
@@ -268,6 +306,10 @@ macro_rules! columns_of_halves {
             #[inline(always)]
             fn from_value(value: f32) -> $t {
                 <$t as Element>::from_f32(value)
+            }
+            #[inline(always)]
+            fn to_value(element: $t) -> f32 {
+                element.to_f32()
             }
             #[inline(always)]
             fn element(view: &View, step: u32) -> u32 {

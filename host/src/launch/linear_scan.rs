@@ -5,7 +5,7 @@ use crate::buffer::Buffer;
 use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
 use crate::ops::{Layout, LinearScan, LinearScanArgs};
-use gpu_kernels::linear_scan::policy::{self, Orientation};
+use gpu_kernels::linear_scan::policy::{self, Orientation, Work};
 use gpu_kernels::linear_scan::{LinearScanParams, MODULE};
 use gpu_kernels::simt::Global;
 
@@ -18,33 +18,46 @@ pub(crate) fn run<T: Element>(
     if sequences == 0 || op.channels == 0 {
         return Ok(());
     }
-    let orientation = orientation(op.layout);
-    let size = T::DTYPE.size() as u32;
-    let launch = policy::launch(
-        sequences as u64,
-        op.length as u64,
-        op.channels as u64,
-        size,
-        orientation,
-        args.offsets.is_some(),
-        device.multiprocessors(),
-    )
-    .ok_or_else(|| too_large(op))?;
+    let work = work::<T>(op, sequences, args.offsets.is_some());
+    let launch = policy::launch(&work, device.multiprocessors()).ok_or_else(|| too_large(op))?;
     let params = params(op, &args, sequences, &launch).ok_or_else(|| too_large(op))?;
     check(op, &params, &args)?;
-    let scratch_bytes = usize::try_from(launch.scratch_words.saturating_mul(8));
-    let scratch = match scratch_bytes.map_err(|_| too_large(op))? {
-        0 => Global::null(),
-        bytes => device.scratch(MODULE, bytes)?.cast(),
-    };
+    let scratch = scratch(op, device, MODULE, &launch)?;
     let params = LinearScanParams { scratch, ..params };
-    let full = launch.tiling.is_full(size, orientation);
+    let full = launch.tiling.is_full(work.size, work.orientation);
     let shape = launch.shape;
-    match (orientation, full) {
+    match (work.orientation, full) {
         (Orientation::Rows, true) => device.launch::<<T as Kernels>::RowsFull>(shape, params),
         (Orientation::Rows, false) => device.launch::<<T as Kernels>::Rows>(shape, params),
         (Orientation::Columns, true) => device.launch::<<T as Kernels>::ColumnsFull>(shape, params),
         (Orientation::Columns, false) => device.launch::<<T as Kernels>::Columns>(shape, params),
+    }
+}
+
+/// What is to be launched, as the policy takes it.
+pub(super) fn work<T: Element>(op: &LinearScan, sequences: usize, packed: bool) -> Work {
+    Work {
+        sequences: sequences as u64,
+        length: op.length as u64,
+        channels: op.channels as u64,
+        size: T::DTYPE.size() as u32,
+        orientation: orientation(op.layout),
+        packed,
+        backward: false,
+    }
+}
+
+/// The look-back's memory.
+pub(super) fn scratch(
+    op: &LinearScan,
+    device: &impl Launcher,
+    module: &'static str,
+    launch: &policy::Launch,
+) -> Result<Global<u64>> {
+    let bytes = usize::try_from(launch.scratch_words.saturating_mul(8));
+    match bytes.map_err(|_| too_large(op))? {
+        0 => Ok(Global::null()),
+        bytes => Ok(device.scratch(module, bytes)?.cast()),
     }
 }
 
@@ -120,7 +133,11 @@ fn check<T: Element>(
     }
 }
 
-fn covers<U: Data>(argument: &'static str, buffer: &Buffer<U>, required: u64) -> Result<()> {
+pub(super) fn covers<U: Data>(
+    argument: &'static str,
+    buffer: &Buffer<U>,
+    required: u64,
+) -> Result<()> {
     if buffer.len() as u64 >= required {
         return Ok(());
     }
@@ -133,7 +150,7 @@ fn covers<U: Data>(argument: &'static str, buffer: &Buffer<U>, required: u64) ->
     })
 }
 
-fn too_large(op: &LinearScan) -> Error {
+pub(super) fn too_large(op: &LinearScan) -> Error {
     Error::TooLarge {
         operation: "linear scan",
         shape: format!("{op:?}"),

@@ -3,11 +3,12 @@
 
 pub(crate) mod ceilings;
 pub(crate) mod linear_scan;
+pub(crate) mod linear_scan_backward;
 
 use crate::buffer::Buffer;
 use crate::dtype::Data;
 use crate::error::Result;
-use gpu_kernels::linear_scan::LinearScanParams;
+use gpu_kernels::linear_scan::{LinearScanBackwardParams, LinearScanParams, backward};
 use gpu_kernels::simt::{Entry, Global, LaunchShape, Multiprocessors};
 
 /// A device that runs kernels: the GPU, or the emulator.
@@ -48,20 +49,36 @@ pub trait Kernels: gpu_kernels::simt::Element {
     type ColumnsFull: Entry<Params = LinearScanParams<Self>>;
     /// Linear scan over `[B, D, L]`, any tile.
     type Columns: Entry<Params = LinearScanParams<Self>>;
+    /// Gradients of the linear scan over `[B, L, D]`, the usual tile.
+    type BackwardRowsFull: Entry<Params = LinearScanBackwardParams<Self>>;
+    /// Gradients of the linear scan over `[B, L, D]`, any tile.
+    type BackwardRows: Entry<Params = LinearScanBackwardParams<Self>>;
+    /// Gradients of the linear scan over `[B, D, L]`, the usual tile.
+    type BackwardColumnsFull: Entry<Params = LinearScanBackwardParams<Self>>;
+    /// Gradients of the linear scan over `[B, D, L]`, any tile.
+    type BackwardColumns: Entry<Params = LinearScanBackwardParams<Self>>;
 }
 
 macro_rules! kernels {
-    ($($element:ty: $rows_full:ident $rows:ident $columns_full:ident $columns:ident;)*) => { $(
+    ($($element:ty: $rows_full:ident $rows:ident $columns_full:ident $columns:ident
+        $back_rows_full:ident $back_rows:ident $back_columns_full:ident $back_columns:ident;)*) => { $(
         impl Kernels for $element {
             type RowsFull = gpu_kernels::linear_scan::$rows_full;
             type Rows = gpu_kernels::linear_scan::$rows;
             type ColumnsFull = gpu_kernels::linear_scan::$columns_full;
             type Columns = gpu_kernels::linear_scan::$columns;
+            type BackwardRowsFull = backward::$back_rows_full;
+            type BackwardRows = backward::$back_rows;
+            type BackwardColumnsFull = backward::$back_columns_full;
+            type BackwardColumns = backward::$back_columns;
         }
     )* };
 }
 kernels! {
-    f32: LinearScanF32RowsFull LinearScanF32Rows LinearScanF32ColumnsFull LinearScanF32Columns;
-    half::f16: LinearScanF16RowsFull LinearScanF16Rows LinearScanF16ColumnsFull LinearScanF16Columns;
-    half::bf16: LinearScanBf16RowsFull LinearScanBf16Rows LinearScanBf16ColumnsFull LinearScanBf16Columns;
+    f32: LinearScanF32RowsFull LinearScanF32Rows LinearScanF32ColumnsFull LinearScanF32Columns
+        LinearScanBackwardF32RowsFull LinearScanBackwardF32Rows LinearScanBackwardF32ColumnsFull LinearScanBackwardF32Columns;
+    half::f16: LinearScanF16RowsFull LinearScanF16Rows LinearScanF16ColumnsFull LinearScanF16Columns
+        LinearScanBackwardF16RowsFull LinearScanBackwardF16Rows LinearScanBackwardF16ColumnsFull LinearScanBackwardF16Columns;
+    half::bf16: LinearScanBf16RowsFull LinearScanBf16Rows LinearScanBf16ColumnsFull LinearScanBf16Columns
+        LinearScanBackwardBf16RowsFull LinearScanBackwardBf16Rows LinearScanBackwardBf16ColumnsFull LinearScanBackwardBf16Columns;
 }

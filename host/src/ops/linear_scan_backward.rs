@@ -17,10 +17,12 @@
 use super::check::{self, Check, sequence_shape};
 use super::{LinearScan, SequenceOffsets};
 use crate::buffer::Buffer;
-use crate::cpu;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::{cpu, launch};
 
 const NAME: &str = "linear scan backward";
 
@@ -62,11 +64,12 @@ impl LinearScanBackward {
         Self { scan }
     }
 
-    /// Computes the gradients. On the CPU only, so far.
+    /// Computes the gradients. On a GPU they are started, not awaited, as
+    /// [`LinearScan::run_with`] is.
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Argument`], [`Error::WrongDevice`], [`Error::TooLarge`]
-    /// before anything is touched; [`Error::DeviceUnavailable`] on a device that is not the CPU.
+    /// before anything is touched; the device's error.
     pub fn run_with<T: Element>(
         &self,
         device: &Device,
@@ -75,10 +78,12 @@ impl LinearScanBackward {
         self.validate(device, &args)?;
         match &device.backend {
             Backend::Cpu => cpu::linear_scan_backward::run(&self.scan, args),
-            _ => Err(Error::DeviceUnavailable {
-                device: device.to_string(),
-                reason: format!("{NAME} runs on the CPU only, so far"),
-            }),
+            Backend::Cuda(cuda) => {
+                launch::linear_scan_backward::run(&self.scan, cuda.as_ref(), args)
+            }
+            Backend::Emulated(device) => {
+                launch::linear_scan_backward::run(&self.scan, device.as_ref(), args)
+            }
         }
     }
 
