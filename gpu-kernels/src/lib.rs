@@ -25,6 +25,8 @@ pub mod ceilings;
 pub mod emulator;
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
+#[cfg(feature = "moe")]
+pub mod moe;
 pub mod scan;
 
 use simt::EntryInfo;

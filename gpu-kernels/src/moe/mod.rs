@@ -1,0 +1,3 @@
+//! Mixture of experts: route, dispatch, combine.
+
+pub mod status;
