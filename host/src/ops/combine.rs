@@ -9,14 +9,14 @@
 //! `(T * K + T) * H` elements; the operations, `T * K * H` of them, are nothing beside it.
 
 use super::check::Check;
-use super::moe::{self, Index, Routing, Sizes, Status};
+use super::moe::{Index, Routing, Sizes, Status};
 use crate::buffer::Buffer;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::launch;
+use crate::{cpu, launch};
 
 const NAME: &str = "combine";
 
@@ -108,13 +108,13 @@ impl Combine {
         })?;
         sizes.routing(&check, &args.routing, args.status)?;
         match &device.backend {
-            Backend::Cpu => Err(moe::not_yet(NAME, device)),
+            Backend::Cpu => cpu::combine::run(self, args),
             Backend::Cuda(cuda) => launch::combine::run(self, cuda.as_ref(), args),
             Backend::Emulated(device) => launch::combine::run(self, device.as_ref(), args),
         }
     }
 
-    pub(super) fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         Sizes {
             operation: NAME,
             tokens: self.tokens,

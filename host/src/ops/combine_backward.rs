@@ -18,7 +18,7 @@ use crate::dtype::{Data, Element};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::launch;
+use crate::{cpu, launch};
 use gpu_kernels::moe::status;
 
 const NAME: &str = "combine backward";
@@ -126,13 +126,13 @@ impl CombineBackward {
         sizes.routing(&check, &args.routing, args.status)?;
         args.status.expect(status::CLAIMED, NAME, 0);
         match &device.backend {
-            Backend::Cpu => Err(moe::not_yet(NAME, device)),
+            Backend::Cpu => cpu::combine_backward::run(self, args),
             Backend::Cuda(cuda) => launch::combine_backward::run(self, cuda.as_ref(), args),
             Backend::Emulated(device) => launch::combine_backward::run(self, device.as_ref(), args),
         }
     }
 
-    fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         Sizes {
             operation: NAME,
             ..self.combine.sizes()

@@ -13,7 +13,7 @@ use crate::device::{Backend, Device};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::launch;
+use crate::{cpu, launch};
 
 const NAME: &str = "dispatch";
 
@@ -122,13 +122,13 @@ impl Dispatch {
         moe::workspace(&check, args.workspace.as_deref(), bytes)?;
         sizes.routing(&check, &args.routing, args.status)?;
         match &device.backend {
-            Backend::Cpu => Err(moe::not_yet(NAME, device)),
+            Backend::Cpu => cpu::dispatch::run(self, args),
             Backend::Cuda(cuda) => launch::dispatch::run(self, cuda.as_ref(), args),
             Backend::Emulated(device) => launch::dispatch::run(self, device.as_ref(), args),
         }
     }
 
-    pub(super) fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         Sizes {
             operation: NAME,
             tokens: self.tokens,

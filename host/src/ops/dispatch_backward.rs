@@ -13,7 +13,7 @@ use crate::dtype::{Data, Element};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::launch;
+use crate::{cpu, launch};
 
 const NAME: &str = "dispatch backward";
 
@@ -124,7 +124,7 @@ impl DispatchBackward {
         moe::workspace(&check, args.workspace.as_deref(), bytes)?;
         sizes.routing(&check, &args.routing, args.status)?;
         match &device.backend {
-            Backend::Cpu => Err(moe::not_yet(NAME, device)),
+            Backend::Cpu => cpu::dispatch_backward::run(self, args),
             Backend::Cuda(cuda) => launch::dispatch_backward::run(self, cuda.as_ref(), args),
             Backend::Emulated(device) => {
                 launch::dispatch_backward::run(self, device.as_ref(), args)
@@ -132,7 +132,7 @@ impl DispatchBackward {
         }
     }
 
-    fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         Sizes {
             operation: NAME,
             ..self.dispatch.sizes()

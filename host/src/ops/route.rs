@@ -14,7 +14,7 @@ use super::moe::{self, Index, Status};
 use crate::buffer::Buffer;
 use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
-use crate::launch;
+use crate::{cpu, launch};
 use gpu_kernels::moe::status;
 
 const NAME: &str = "route";
@@ -225,7 +225,7 @@ impl Route {
         args.status.expect(status::EXPERT_ID, NAME, self.experts);
         args.plan.filled = true;
         match &device.backend {
-            Backend::Cpu => Err(moe::not_yet(NAME, device)),
+            Backend::Cpu => cpu::route::run(self, args),
             Backend::Cuda(cuda) => launch::route::run(self, cuda.as_ref(), args),
             Backend::Emulated(device) => launch::route::run(self, device.as_ref(), args),
         }
