@@ -75,6 +75,41 @@ impl CombineBackward {
         }
     }
 
+    /// Computes the gradients and waits: by the packed rows, `[R, H]`, and by the weights,
+    /// `[T, K]`; or what is wrong with the routing.
+    ///
+    /// # Errors
+    /// As [`run_with`](Self::run_with); [`Error::Argument`] naming the first fault.
+    pub fn run<'a, T: Element, I: Index>(
+        &self,
+        device: &Device,
+        grad_out: &'a Buffer<T>,
+        packed: &'a Buffer<T>,
+        routing: impl Into<Routing<'a, I>>,
+        weights: Option<&'a Buffer<f32>>,
+    ) -> Result<(Buffer<T>, Buffer<f32>)> {
+        let routing = routing.into();
+        let mut workspace = device.alloc(self.workspace_bytes(device, &routing)?)?;
+        let mut status = Status::new(device)?;
+        let mut grad_packed = device.alloc(self.sizes().row_elements()?)?;
+        let mut grad_weights = device.alloc(self.sizes().entries())?;
+        self.run_with(
+            device,
+            CombineBackwardArgs {
+                grad_out,
+                packed: Some(packed),
+                routing,
+                weights,
+                grad_packed: &mut grad_packed,
+                grad_weights: Some(&mut grad_weights),
+                status: &mut status,
+                workspace: Some(&mut workspace),
+            },
+        )?;
+        status.finish()?;
+        Ok((grad_packed, grad_weights))
+    }
+
     /// Computes the gradients. On a GPU it is started, not awaited, and may be captured in a
     /// graph; what is wrong with the routing is told by [`Status::finish`].
     ///

@@ -7,10 +7,9 @@ use super::check::{Check, rows_elements};
 use super::{Route, RoutePlan};
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::dtype::Data;
+use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
 use gpu_kernels::moe::status;
-use half::{bf16, f16};
 
 pub use gpu_kernels::moe::status::{MAX_EXPERTS, MAX_TOKENS, MAX_TOP_K};
 
@@ -23,9 +22,7 @@ impl Index for i64 {}
 /// What a packed row is made of: f32, f16, bf16, or opaque bytes (u8).
 pub trait Payload: Data {}
 
-impl Payload for f32 {}
-impl Payload for f16 {}
-impl Payload for bf16 {}
+impl<T: Element> Payload for T {}
 impl Payload for u8 {}
 
 /// Which packed row each entry has, as a caller's own router says.
