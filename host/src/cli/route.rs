@@ -22,6 +22,7 @@ use std::time::Duration;
 /// each expert's rows are rounded up to a multiple; rows without an entry have the source -1.
 #[derive(Debug, clap::Args)]
 #[command(
+    override_usage = "ferroseq route [OPTIONS] --expert-ids <FILE> --experts <E> --out <FILE>",
     group = clap::ArgGroup::new("outputs").required(true).multiple(true)
         .args(["out", "expert_offsets", "slot_idx", "source_of_row"]),
     after_long_help = "\

@@ -269,6 +269,20 @@ impl RoutePlan {
         Ok(offsets.last().map_or(0, |last| *last as usize))
     }
 
+    /// Overwrites the arrays with what no plan holds, for measurements that must not take an
+    /// earlier run's result for their own.
+    pub(crate) fn poison(&mut self) -> Result<()> {
+        for array in [
+            &mut self.expert_offsets,
+            &mut self.slot_idx,
+            &mut self.row_idx,
+            &mut self.source_of_row,
+        ] {
+            array.write(&vec![i32::MIN; array.len()])?;
+        }
+        Ok(())
+    }
+
     /// Whether a run was started into it.
     pub(crate) fn is_filled(&self) -> bool {
         self.filled

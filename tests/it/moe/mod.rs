@@ -20,7 +20,7 @@ use std::fmt::Debug;
 const KERNELS: bool = false;
 
 /// The devices that run MoE.
-fn moe_devices() -> impl Iterator<Item = &'static TestDevice> {
+pub fn moe_devices() -> impl Iterator<Item = &'static TestDevice> {
     if !KERNELS {
         skipped("MoE on emulated and cuda (CPU only so far)");
     }
@@ -29,7 +29,7 @@ fn moe_devices() -> impl Iterator<Item = &'static TestDevice> {
 }
 
 /// Runs `check` on every device and fails with everything that failed.
-fn on_every_device(check: impl Fn(&TestDevice) -> Result<(), String>) {
+pub fn on_every_device(check: impl Fn(&TestDevice) -> Result<(), String>) {
     let failures: Vec<String> = moe_devices()
         .filter_map(|device| check(device).err())
         .collect();
@@ -97,7 +97,7 @@ fn scenes(device: &TestDevice) -> Vec<Scene> {
 }
 
 /// Compares integers or bits, and says where they differ.
-fn same<T: PartialEq + Debug>(what: &str, found: &[T], expected: &[T]) -> Result<(), String> {
+pub fn same<T: PartialEq + Debug>(what: &str, found: &[T], expected: &[T]) -> Result<(), String> {
     if found.len() != expected.len() {
         let (found, expected) = (found.len(), expected.len());
         return Err(format!("{what}: {found} values, expected {expected}"));
