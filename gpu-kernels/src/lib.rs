@@ -25,6 +25,8 @@ pub mod ceilings;
 pub mod emulator;
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
+#[cfg(feature = "moe")]
+pub mod moe;
 pub mod scan;
 
 use simt::EntryInfo;
@@ -53,6 +55,12 @@ pub const FAMILIES: &[Family] = &[
         module: linear_scan::MODULE,
         feature: "linear-scan",
         entries: linear_scan::ENTRIES,
+    },
+    #[cfg(feature = "moe")]
+    Family {
+        module: moe::MODULE,
+        feature: "moe",
+        entries: moe::ENTRIES,
     },
 ];
 
