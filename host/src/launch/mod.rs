@@ -2,7 +2,12 @@
 //! launch shape. One file per operation, for every device that runs kernels.
 
 pub(crate) mod ceilings;
+pub(crate) mod combine;
+pub(crate) mod combine_backward;
+pub(crate) mod dispatch;
+pub(crate) mod dispatch_backward;
 pub(crate) mod linear_scan;
+pub(crate) mod route;
 
 use crate::buffer::Buffer;
 use crate::dtype::Data;
