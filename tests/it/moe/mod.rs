@@ -11,26 +11,14 @@ mod huge;
 mod route;
 
 use ferroseq::ops::Route;
-use ferroseq_tests::devices::skipped;
 use ferroseq_tests::moe::{CHOICES, Choice, Scene};
 use ferroseq_tests::{TestDevice, devices};
 use std::fmt::Debug;
 
-/// Whether emulated and cuda have the kernels.
-const KERNELS: bool = false;
-
-/// The devices that run MoE.
-fn moe_devices() -> impl Iterator<Item = &'static TestDevice> {
-    if !KERNELS {
-        skipped("MoE on emulated and cuda (CPU only so far)");
-    }
-    let ready = |device: &&TestDevice| KERNELS || device.device.kind() == ferroseq::DeviceKind::Cpu;
-    devices().iter().filter(ready)
-}
-
 /// Runs `check` on every device and fails with everything that failed.
 fn on_every_device(check: impl Fn(&TestDevice) -> Result<(), String>) {
-    let failures: Vec<String> = moe_devices()
+    let failures: Vec<String> = devices()
+        .iter()
         .filter_map(|device| check(device).err())
         .collect();
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
