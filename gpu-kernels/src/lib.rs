@@ -56,6 +56,12 @@ pub const FAMILIES: &[Family] = &[
         feature: "linear-scan",
         entries: linear_scan::ENTRIES,
     },
+    #[cfg(feature = "moe")]
+    Family {
+        module: moe::MODULE,
+        feature: "moe",
+        entries: moe::ENTRIES,
+    },
 ];
 
 #[cfg(target_arch = "nvptx64")]

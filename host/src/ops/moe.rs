@@ -326,14 +326,6 @@ pub(crate) fn workspace(
     })
 }
 
-/// For devices that have no kernels of this operation yet.
-pub(crate) fn not_yet(operation: &'static str, device: &Device) -> Error {
-    Error::DeviceUnavailable {
-        device: device.to_string(),
-        reason: format!("{operation} runs on the CPU only, so far"),
-    }
-}
-
 /// An argument that another one needs.
 pub(crate) fn missing(
     operation: &'static str,

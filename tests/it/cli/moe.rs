@@ -2,8 +2,10 @@
 
 use super::files::{Stored, npy, npy_bytes, read_npy, read_tensor, safetensors, tensor};
 use super::scene::Scene as Folder;
-use crate::moe::{moe_devices, on_every_device, same};
+use crate::moe::same;
+use crate::on_every_device;
 use ferroseq::ops::Route;
+use ferroseq_tests::devices;
 use ferroseq_tests::inputs::Inputs;
 use ferroseq_tests::moe::{Choice, Scene};
 use ferroseq_tests::oracle::moe::{combine, dispatch};
@@ -96,7 +98,7 @@ where
 {
     let scene = scene();
     let mut last = Vec::new();
-    for device in moe_devices() {
+    for device in devices() {
         let folder = folder(&scene);
         let contents = match file {
             "x.npy" => npy(&[TOKENS, WIDTH], values),
@@ -259,7 +261,7 @@ fn json_on_stdout() {
 /// What the device finds wrong: a message with the token, and no output.
 #[test]
 fn data_that_is_wrong() {
-    for device in moe_devices() {
+    for device in devices() {
         let folder = folder(&scene());
         folder.write("x.npy", &npy(&[TOKENS, WIDTH], &[1f32; TOKENS * WIDTH]));
         let spec = device.spec;

@@ -2,7 +2,8 @@
 //! first token and its value, the output is withheld, and nothing is accessed out of bounds
 //! (the emulator would say so).
 
-use super::{failed, on_every_device, same};
+use super::{failed, same};
+use crate::on_every_device;
 use ferroseq::ops::{
     Combine, CombineArgs, CombineBackward, CombineBackwardArgs, Dispatch, DispatchArgs,
     DispatchBackward, DispatchBackwardArgs, InvalidIds, Route, RouteArgs, Routing, Slots, Status,

@@ -1,11 +1,11 @@
 //! Wrong arguments: the right error before anything is touched, on every device.
 
-use super::moe_devices;
 use ferroseq::ops::{
     Combine, CombineArgs, CombineBackward, CombineBackwardArgs, Dispatch, DispatchArgs, Route,
     RouteArgs, Routing, Slots, Status,
 };
 use ferroseq::{Device, Error};
+use ferroseq_tests::devices;
 
 const DISPATCH: Dispatch = Dispatch {
     tokens: 3,
@@ -159,7 +159,7 @@ fn run_combine(device: &Device, lengths: Lengths) -> Result<(), Error> {
 
 #[test]
 fn lengths() {
-    for device in moe_devices().map(|device| &device.device) {
+    for device in devices().iter().map(|device| &device.device) {
         run_dispatch(device, RIGHT, None).unwrap();
         run_combine(device, RIGHT).unwrap();
         for (at, name) in NAMES.into_iter().enumerate() {
@@ -181,8 +181,8 @@ fn lengths() {
 }
 
 #[test]
-fn devices() {
-    for device in moe_devices().map(|device| &device.device) {
+fn buffers_of_another_device() {
+    for device in devices().iter().map(|device| &device.device) {
         for (at, name) in NAMES.into_iter().enumerate().take(5) {
             let text = message(run_dispatch(device, RIGHT, Some(at)));
             expect(&text, &[&format!("dispatch: `{name}` lives on emulated")]);
@@ -219,7 +219,7 @@ fn devices() {
 
 #[test]
 fn plans() {
-    for device in moe_devices().map(|device| &device.device) {
+    for device in devices().iter().map(|device| &device.device) {
         let op = Route::new(3, 2, 4);
         let ids = device.upload(&[0i32; 6]).unwrap();
         let hidden = device.upload(&[0f32; 15]).unwrap();
@@ -253,7 +253,7 @@ fn plans() {
 
 #[test]
 fn workspaces() {
-    for device in moe_devices().map(|device| &device.device) {
+    for device in devices().iter().map(|device| &device.device) {
         let op = Route::new(3, 2, 4);
         let bytes = op.workspace_bytes(device).unwrap();
         if bytes == 0 {

@@ -1,12 +1,14 @@
 //! Route, dispatch and combine in one CUDA graph, replayed with new ids; and the same
 //! sequence started by hand on every device.
 
-use super::{failed, moe_devices, on_every_device, same};
+use super::{failed, same};
+use crate::on_every_device;
 use ferroseq::cuda::Graph;
 use ferroseq::ops::{
     Combine, CombineArgs, Dispatch, DispatchArgs, Route, RouteArgs, RoutePlan, Routing, Status,
 };
 use ferroseq::{Buffer, Device, Result};
+use ferroseq_tests::devices;
 use ferroseq_tests::inputs::Inputs;
 use ferroseq_tests::moe::{CHOICES, Choice, Scene};
 use ferroseq_tests::oracle::moe::{combine, dispatch};
@@ -145,7 +147,7 @@ fn one_after_another() {
 
 #[test]
 fn replayed_with_new_ids() {
-    for device in moe_devices().map(|device| &device.device) {
+    for device in devices().iter().map(|device| &device.device) {
         let Some(cuda) = device.as_cuda() else {
             continue;
         };

@@ -1,7 +1,8 @@
 //! More packed elements than a 32-bit index counts. Needs about 15 GB of host memory and
 //! 6 GB on the device, so it runs only when asked for, with `FERROSEQ_HUGE=1`.
 
-use super::{failed, on_every_device};
+use super::failed;
+use crate::on_every_device;
 use ferroseq::ops::{Combine, Dispatch, Route};
 use ferroseq_tests::Sample;
 use ferroseq_tests::devices::skipped;

@@ -11,30 +11,9 @@ mod huge;
 mod route;
 
 use ferroseq::ops::Route;
-use ferroseq_tests::devices::skipped;
+use ferroseq_tests::TestDevice;
 use ferroseq_tests::moe::{CHOICES, Choice, Scene};
-use ferroseq_tests::{TestDevice, devices};
 use std::fmt::Debug;
-
-/// Whether emulated and cuda have the kernels.
-const KERNELS: bool = false;
-
-/// The devices that run MoE.
-pub fn moe_devices() -> impl Iterator<Item = &'static TestDevice> {
-    if !KERNELS {
-        skipped("MoE on emulated and cuda (CPU only so far)");
-    }
-    let ready = |device: &&TestDevice| KERNELS || device.device.kind() == ferroseq::DeviceKind::Cpu;
-    devices().iter().filter(ready)
-}
-
-/// Runs `check` on every device and fails with everything that failed.
-pub fn on_every_device(check: impl Fn(&TestDevice) -> Result<(), String>) {
-    let failures: Vec<String> = moe_devices()
-        .filter_map(|device| check(device).err())
-        .collect();
-    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
-}
 
 /// Tests functions `fn check<T>(&TestDevice) -> Result<(), String>` with each of these
 /// types: a test for each in a module of the function's name.
@@ -43,7 +22,7 @@ macro_rules! every {
         mod $check {
             $( #[test]
             fn $t() {
-                crate::moe::on_every_device(super::$check::<$type>);
+                crate::on_every_device(super::$check::<$type>);
             } )*
         }
     };

@@ -1,6 +1,7 @@
 //! Route: exactly the definition, whatever the shape, the options and the ids.
 
-use super::{failed, on_every_device, same, scenes};
+use super::{failed, same, scenes};
+use crate::on_every_device;
 use ferroseq::ops::{InvalidIds, Route, RouteArgs, Status};
 use ferroseq_tests::TestDevice;
 use ferroseq_tests::moe::{CHOICES, Choice, Scene, ids, read};
