@@ -30,6 +30,28 @@ pub enum InvalidIds {
 }
 
 /// Descriptor of the routing of `expert_ids: [T, K]`.
+///
+/// ```
+/// use ferroseq::{Device, ops::{Combine, Dispatch, Route}};
+///
+/// # fn main() -> ferroseq::Result<()> {
+/// let device = Device::cpu();
+/// // Three tokens of two elements, one expert each out of two.
+/// let expert_ids = device.upload(&[1i32, 0, 1])?;
+/// let hidden = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let plan = Route::new(3, 1, 2).run(&device, &expert_ids)?;
+/// assert_eq!(plan.expert_offsets().to_vec()?, [0, 1, 3]);
+///
+/// let (tokens, top_k, experts, hidden_size, rows) = (3, 1, 2, 2, plan.rows()?);
+/// let dispatch = Dispatch { tokens, top_k, experts, hidden: hidden_size, rows };
+/// let packed = dispatch.run(&device, &hidden, &plan)?;
+/// assert_eq!(packed.to_vec()?, [3.0, 4.0, 1.0, 2.0, 5.0, 6.0]);
+///
+/// let combine = Combine { tokens, top_k, experts, hidden: hidden_size, rows };
+/// let out = combine.run(&device, &packed, &plan, None)?;
+/// assert_eq!(out.to_vec()?, hidden.to_vec()?);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// T, at most [`MAX_TOKENS`](super::MAX_TOKENS).

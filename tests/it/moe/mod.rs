@@ -8,6 +8,7 @@ mod dispatch_backward;
 mod errors;
 mod graph;
 mod huge;
+mod oracle;
 mod route;
 
 use ferroseq::ops::Route;

@@ -113,6 +113,28 @@ fn tokens() {
     });
 }
 
+/// Entries enough for several blocks, for a table of their counts that is summed apart, and
+/// for blocks that take several turns.
+#[test]
+fn several_blocks() {
+    on_every_device(|device| {
+        let few = [(8193, 1, 16), (3001, 3, 257), (26_000, 1, 1024)];
+        let many = [(600_001, 1, 64), (200_000, 4, 1000), (33_333, 32, 33)];
+        let shapes = few.iter().chain(many.iter().filter(|_| device.cases.large));
+        for &(tokens, top_k, experts) in shapes {
+            let op = Route::new(tokens, top_k, experts)
+                .capacity(Some(tokens / 3))
+                .alignment(8);
+            for choice in [Choice::Random, Choice::One, Choice::Invalid] {
+                if device.cases.large || choice == Choice::Invalid {
+                    conforms(device, &Scene::new(op, choice, 7))?;
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
 /// The shapes whose speed is measured.
 #[test]
 fn measured_shapes() {
