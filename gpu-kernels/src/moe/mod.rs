@@ -1,9 +1,9 @@
 //! Mixture of experts: route, dispatch, combine.
 //!
 //! An entry is one of a token's K copies; entries are numbered as they lie in `[T, K]`.
-//! [`route`](mod@route) finds each entry's packed row (`row_idx`) and each row's entry
+//! `route` finds each entry's packed row (`row_idx`) and each row's entry
 //! (`source_of_row`); dispatch, combine and the gradients move rows between the two orders.
-//! Where a caller brings slots of its own, [`claim`](mod@claim) checks them and builds the
+//! Where a caller brings slots of its own, `claim` checks them and builds the
 //! same two arrays first.
 
 mod backward;

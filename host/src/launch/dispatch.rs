@@ -39,17 +39,17 @@ pub(crate) fn run<T: Payload, I: Index>(
     let (unit, row_units) = units(counts.hidden * T::DTYPE.size() as u64);
     let hidden = args.hidden.global().cast();
     let packed = args.packed.global().cast();
-    if let (Routing::Slots(slots), 16) = (&args.routing, unit) {
-        if let Some(launch) = at_once(&sizes, &counts, row_units) {
-            let from = slot_arrays(&sizes, &counts, slots);
-            let params = DispatchParams {
-                hidden,
-                packed,
-                from,
-                ..params(&counts, &launch, row_units, nowhere(), args.status)
-            };
-            return device.launch::<DispatchSlots>(launch.shape, params);
-        }
+    if let (Routing::Slots(slots), 16) = (&args.routing, unit)
+        && let Some(launch) = at_once(&sizes, &counts, row_units)
+    {
+        let from = slot_arrays(&sizes, &counts, slots);
+        let params = DispatchParams {
+            hidden,
+            packed,
+            from,
+            ..params(&counts, &launch, row_units, nowhere(), args.status)
+        };
+        return device.launch::<DispatchSlots>(launch.shape, params);
     }
     let places = places(
         device,
