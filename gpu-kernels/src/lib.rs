@@ -25,6 +25,8 @@ pub mod ceilings;
 pub mod emulator;
 #[cfg(any(feature = "linear-scan", feature = "linear-scan-backward"))]
 pub mod linear_scan;
+#[cfg(feature = "moe")]
+pub mod moe;
 pub mod scan;
 
 use simt::EntryInfo;
@@ -59,6 +61,12 @@ pub const FAMILIES: &[Family] = &[
         module: linear_scan::backward::MODULE,
         feature: "linear-scan-backward",
         entries: linear_scan::backward::ENTRIES,
+    },
+    #[cfg(feature = "moe")]
+    Family {
+        module: moe::MODULE,
+        feature: "moe",
+        entries: moe::ENTRIES,
     },
 ];
 

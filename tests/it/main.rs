@@ -1,12 +1,13 @@
 //! Ferroseq's integration tests, one binary.
 //!
-//! `linear_scan` is the conformance suite: every test runs on every device of
+//! `linear_scan` and `moe` are the conformance suites: every test runs on every device of
 //! [`ferroseq_tests::devices`]. `cli` and `driver` run the real `ferroseq` binary. `ptx`
 //! reads the compiled kernels. `oracle` tests the tests' own foundations.
 
 mod cli;
 mod driver;
 mod linear_scan;
+mod moe;
 mod oracle;
 mod ptx;
 mod workspace;

@@ -7,6 +7,7 @@
 pub mod compare;
 pub mod devices;
 pub mod inputs;
+pub mod moe;
 pub mod oracle;
 pub mod problem;
 pub mod sample;

@@ -49,7 +49,7 @@ impl Engine<'_> {
         let (block, thread) = self.current;
         let state = &mut self.blocks[block];
         let offset = state.shared.locate(address, size, access)?;
-        if access == Access::Load && !state.shared.is_written(offset, size) || access.writes() {
+        if access.reads() && !state.shared.is_written(offset, size) || access.writes() {
             let pending = (offset..offset + size).find(|byte| state.shared.is_pending(*byte, 1));
             if let Some(byte) = pending {
                 return Err(FaultKind::AsyncPending {
@@ -61,7 +61,7 @@ impl Engine<'_> {
                     },
                 });
             }
-            if !access.writes() {
+            if access.reads() && !state.shared.is_written(offset, size) {
                 return Err(FaultKind::Unwritten {
                     place: SharedMemory::place(offset),
                 });
@@ -167,6 +167,22 @@ pub(crate) fn store_shared(address: u32, bytes: &[u8], line: Line) {
         Ok(())
     });
     stored.unwrap_or_else(|kind| fail(kind, line));
+}
+
+/// An atomic read-modify-write of a word of shared memory. Relaxed: it orders nothing.
+pub(crate) fn update_shared(address: u32, line: Line, update: impl FnOnce(u32) -> u32) -> u32 {
+    switch_point(line);
+    let updated = with(|engine| {
+        let offset = engine.shared(address, 4, Access::AtomicUpdate)?;
+        let shared = &mut engine.blocks[engine.current.0].shared;
+        let word = &mut shared.data[offset..offset + 4];
+        let old: u32 = bytemuck::pod_read_unaligned(word);
+        let new = update(old);
+        word.copy_from_slice(bytemuck::bytes_of(&new));
+        engine.changes += u64::from(old != new);
+        Ok(old)
+    });
+    updated.unwrap_or_else(|kind| fail(kind, line))
 }
 
 /// Starts copying `size` bytes. They are read now and land at the wait: in between the

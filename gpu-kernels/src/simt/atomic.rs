@@ -1,10 +1,10 @@
-//! Atomics on global memory, at device scope.
+//! Atomics on global memory, at device scope, and on a block's shared memory.
 //!
 //! Read-modify-writes are relaxed: code generators drop their ordering, so whoever needs
 //! an order says so with [`fence`], or uses [`load_acquire`] and [`store_release`].
 
-use super::Global;
 use super::arch::memory;
+use super::{Global, Shared};
 
 /// Adds and returns what was there before. Relaxed.
 ///
@@ -48,6 +48,28 @@ pub unsafe fn fetch_max(target: Global<u32>, index: usize, value: u32) -> u32 {
 pub unsafe fn fetch_min(target: Global<u32>, index: usize, value: u32) -> u32 {
     // SAFETY: the caller's promise.
     unsafe { memory::fetch_min(target.at(index), value) }
+}
+
+/// [`fetch_min`] of 64 bits.
+///
+/// # Safety
+/// As [`fetch_add`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_min64(target: Global<u64>, index: usize, value: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { memory::fetch_min64(target.at(index), value) }
+}
+
+/// [`fetch_max`] in shared memory, among the threads of the block.
+///
+/// # Safety
+/// `index` lies in the array, which other threads access only atomically until a barrier.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_max_shared(target: Shared<u32>, index: u32, value: u32) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { memory::fetch_max_shared(target.at(index), value) }
 }
 
 /// Writes `new` where `expected` stands; returns what was there before. Relaxed.

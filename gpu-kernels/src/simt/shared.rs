@@ -52,7 +52,7 @@ impl<T: Plain> Shared<T> {
     }
 
     #[inline(always)]
-    fn at(self, index: u32) -> u32 {
+    pub(super) fn at(self, index: u32) -> u32 {
         self.address
             .wrapping_add(index.wrapping_mul(core::mem::size_of::<T>() as u32))
     }

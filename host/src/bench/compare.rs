@@ -44,6 +44,15 @@ impl PeerRow {
         }
     }
 
+    /// Its sizes as they are here: those of the peers' routing have an H, which no routing
+    /// depends on.
+    fn sizes(&self) -> Vec<usize> {
+        match (self.op.as_str(), self.shape.as_slice()) {
+            ("dispatch.index", &[tokens, _, experts, top_k]) => vec![tokens, experts, top_k],
+            _ => self.shape.clone(),
+        }
+    }
+
     /// Whether the time is that of a graph of many launches with a warm cache.
     fn warm(&self) -> bool {
         let says = |text: &str| text.contains("graph replay") || text.contains("warm L2");
@@ -135,7 +144,7 @@ impl Peers {
                     .iter()
                     .filter(|peer| {
                         peer.operation() == row.op
-                            && peer.shape == row.shape
+                            && peer.sizes() == row.shape
                             && peer.dtype == row.dtype
                             && peer.warm() == warm
                     })
@@ -188,6 +197,35 @@ seq err 1.2e-07
         assert!(notes.contains("2 lines"), "{notes}");
         assert!(notes.contains("torch associative_scan") && notes.contains("RuntimeError: no"));
         assert!(notes.contains("0 us") && notes.contains("row ignored"));
+    }
+
+    #[test]
+    fn peers_of_a_mixture_of_experts() {
+        let lines = r#"
+{"op": "dispatch.index", "shape": [2048, 128, 16, 1], "dtype": "i32", "peer": "bincount+cumsum+argsort", "us": 197.0}
+{"op": "dispatch.copy", "shape": [2048, 128, 16, 1], "dtype": "f32", "peer": "index_select", "us": 9.0}
+{"op": "dispatch.copy", "shape": [2048, 128, 16, 1], "dtype": "f32", "peer": "index_select, graph replay, warm L2", "us": 2.5}
+{"op": "combine", "shape": [2048, 128, 16, 1], "dtype": "f32", "peer": "gather+weighted sum", "us": 30.0}
+"#;
+        let peers = Peers::parse(lines).unwrap();
+        let match_of = |op: &str, shape: &[usize], dtype: &str| {
+            let mut report = sample_report();
+            report.rows.truncate(1);
+            report.rows[0].op = op.to_owned();
+            report.rows[0].shape = shape.to_vec();
+            report.rows[0].dtype = dtype.to_owned();
+            peers.apply(&mut report);
+            let us = |peer: &Option<PeerMatch>| peer.as_ref().map(|peer| peer.us);
+            (us(&report.rows[0].peer), us(&report.rows[0].warm_peer))
+        };
+        assert_eq!(
+            match_of("route", &[2048, 16, 1], "i32"),
+            (Some(197.0), None)
+        );
+        let sizes = [2048, 128, 16, 1];
+        assert_eq!(match_of("dispatch", &sizes, "f32"), (Some(9.0), Some(2.5)));
+        assert_eq!(match_of("combine", &sizes, "f32"), (Some(30.0), None));
+        assert_eq!(match_of("combine", &sizes, "bf16"), (None, None));
     }
 
     #[test]

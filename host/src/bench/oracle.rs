@@ -60,6 +60,16 @@ impl Tolerance {
             },
         }
     }
+
+    /// None: for copies and integers.
+    pub(crate) fn exact() -> Self {
+        Self {
+            store: 0.0,
+            arithmetic: 0.0,
+            // Less than any difference of numbers that a tensor holds, but no division by zero.
+            smallest: f64::MIN_POSITIVE,
+        }
+    }
 }
 
 /// Adds up a comparison, row by row.

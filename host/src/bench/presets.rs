@@ -58,7 +58,56 @@ pub(crate) fn linear_scan(kind: DeviceKind) -> Vec<Preset> {
     presets
 }
 
-/// Its gradients'.
+/// Sizes of a mixture of experts, and the element type of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moe {
+    /// T, H, E, K.
+    pub shape: [usize; 4],
+    pub dtype: DType,
+}
+
+const fn moe_of(shape: [usize; 4], dtype: DType) -> Moe {
+    Moe { shape, dtype }
+}
+
+/// On a GPU: a small layer, where the launch is most of the time; a large one with many
+/// experts; many tokens with one expert each; and the large one's decoding step.
+const GPU_MOE: [Moe; 4] = [
+    moe_of([2048, 128, 16, 1], DType::F32),
+    moe_of([8192, 7168, 256, 8], DType::Bf16),
+    moe_of([65536, 2048, 64, 1], DType::F32),
+    moe_of([128, 7168, 256, 8], DType::Bf16),
+];
+
+const CPU_MOE: [Moe; 2] = [
+    moe_of([2048, 128, 16, 1], DType::F32),
+    moe_of([1024, 1024, 64, 8], DType::Bf16),
+];
+
+/// Dispatch's and combine's.
+pub(crate) fn moe(kind: DeviceKind) -> &'static [Moe] {
+    match kind {
+        DeviceKind::Cpu => &CPU_MOE,
+        DeviceKind::Cuda => &GPU_MOE,
+        DeviceKind::Emulated => &[],
+    }
+}
+
+/// Route and dispatch together: where launches are what counts.
+pub(crate) fn route_dispatch(kind: DeviceKind) -> &'static [Moe] {
+    &moe(kind)[..moe(kind).len().min(1)]
+}
+
+/// Route's: T, E, K.
+pub(crate) fn route(kind: DeviceKind) -> &'static [[usize; 3]] {
+    match kind {
+        DeviceKind::Cpu => &[[2048, 16, 1], [8192, 256, 8]],
+        DeviceKind::Cuda => &[[2048, 16, 1], [8192, 256, 8], [65536, 64, 1], [128, 256, 8]],
+        DeviceKind::Emulated => &[],
+    }
+}
+
+/// The linear scan's gradients'.
 pub(crate) fn linear_scan_backward(kind: DeviceKind) -> Vec<Preset> {
     match kind {
         DeviceKind::Cpu => vec![Preset {

@@ -2,12 +2,16 @@
 
 mod bench;
 mod chunked;
+mod combine;
+mod dispatch;
 mod info;
+mod moe;
 mod names;
 mod output;
 mod paths;
 mod progress;
 mod report;
+mod route;
 mod scan;
 mod source;
 
@@ -41,6 +45,7 @@ Exit codes:
 Examples:
   ferroseq info
   ferroseq scan --a a.npy --b b.npy --out h.npy
+  ferroseq route --expert-ids ids.npy --experts 64 --out plan.safetensors
   ferroseq bench --json bench.json --plot bench.svg
   ferroseq scan --input gates.safetensors --name a=gate --out states.safetensors --json"
 )]
@@ -52,6 +57,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Scan(Box<scan::Args>),
+    Route(Box<route::Args>),
+    Dispatch(Box<dispatch::Args>),
+    Combine(Box<combine::Args>),
     Info(info::Args),
     Bench(bench::Args),
 }
@@ -60,6 +68,9 @@ enum Command {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Scan(args) => scan::run(*args),
+        Command::Route(args) => route::run(*args),
+        Command::Dispatch(args) => dispatch::run(*args),
+        Command::Combine(args) => combine::run(*args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(args),
     };

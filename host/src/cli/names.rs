@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The names an operation uses by itself.
+/// The names that the linear scan uses by itself.
 const KEYS: [&str; 6] = ["a", "b", "h0", "cu_seqlens", "h", "final_state"];
 
 /// One `KEY=NAME`.
@@ -16,11 +16,18 @@ impl std::str::FromStr for Rename {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text, &KEYS)
+    }
+}
+
+impl Rename {
+    /// A new name for one of `keys`.
+    pub fn parse(text: &str, keys: &[&'static str]) -> Result<Self, String> {
         let (key, name) = text
             .split_once('=')
             .ok_or("expected KEY=NAME, for example a=gate")?;
-        let key = (KEYS.into_iter().find(|known| *known == key))
-            .ok_or_else(|| format!("`{key}` is none of {}", KEYS.join(", ")))?;
+        let key = *(keys.iter().find(|known| **known == key))
+            .ok_or_else(|| format!("`{key}` is none of {}", keys.join(", ")))?;
         if name == "__metadata__" {
             return Err("`__metadata__` is what the format itself uses".to_owned());
         }

@@ -418,11 +418,11 @@ fn offsets_of(lengths: &[i64]) -> anyhow::Result<Vec<i64>> {
     Ok(offsets)
 }
 
-fn has_extension(path: &Path, extension: &str) -> bool {
+pub fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
 }
 
-fn output_path(text: &str) -> Result<PathBuf, String> {
+pub fn output_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if has_extension(&path, "npy") || has_extension(&path, "safetensors") {
         return Ok(path);
@@ -430,7 +430,7 @@ fn output_path(text: &str) -> Result<PathBuf, String> {
     Err("the name must end in .npy or .safetensors".to_owned())
 }
 
-fn npy_path(text: &str) -> Result<PathBuf, String> {
+pub fn npy_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if has_extension(&path, "npy") {
         return Ok(path);

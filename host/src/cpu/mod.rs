@@ -3,10 +3,16 @@
 //! Every channel is computed by one thread in the definition's order, so the bits do not
 //! depend on how the work is split, on the number of threads or on what else is in the batch.
 
+pub(crate) mod combine;
+pub(crate) mod combine_backward;
+pub(crate) mod dispatch;
+pub(crate) mod dispatch_backward;
 pub(crate) mod linear_scan;
 pub(crate) mod linear_scan_backward;
+pub(crate) mod route;
 
 mod lanes;
+mod moe;
 mod pieces;
 
 use crate::buffer::{Buffer, Storage};

@@ -2,13 +2,22 @@
 //! launch shape. One file per operation, for every device that runs kernels.
 
 pub(crate) mod ceilings;
+pub(crate) mod combine;
+pub(crate) mod combine_backward;
+pub(crate) mod dispatch;
+pub(crate) mod dispatch_backward;
 pub(crate) mod linear_scan;
 pub(crate) mod linear_scan_backward;
+mod moe;
+pub(crate) mod route;
 
 use crate::buffer::Buffer;
 use crate::dtype::Data;
 use crate::error::Result;
-use gpu_kernels::linear_scan::{LinearScanBackwardParams, LinearScanParams, backward};
+use gpu_kernels::linear_scan::{
+    self as scan_kernels, LinearScanBackwardParams, LinearScanParams, backward,
+};
+use gpu_kernels::moe::{self as moe_kernels, CombineBackwardParams, CombineParams};
 use gpu_kernels::simt::{Entry, Global, LaunchShape, Multiprocessors};
 
 /// A device that runs kernels: the GPU, or the emulator.
@@ -57,28 +66,62 @@ pub trait Kernels: gpu_kernels::simt::Element {
     type BackwardColumnsFull: Entry<Params = LinearScanBackwardParams<Self>>;
     /// Gradients of the linear scan over `[B, D, L]`, any tile.
     type BackwardColumns: Entry<Params = LinearScanBackwardParams<Self>>;
+    /// Combine of rows of whole 16-byte vectors.
+    type Combine: Entry<Params = CombineParams<Self>>;
+    /// The same for one or two rows a token.
+    type CombineFew: Entry<Params = CombineParams<Self>>;
+    /// Combine of rows of any width.
+    type CombineAny: Entry<Params = CombineParams<Self>>;
+    /// Gradients of the combine of rows of whole 16-byte vectors.
+    type CombineBackward: Entry<Params = CombineBackwardParams<Self>>;
+    /// Gradients of the combine of rows of any width.
+    type CombineBackwardAny: Entry<Params = CombineBackwardParams<Self>>;
 }
 
-macro_rules! kernels {
-    ($($element:ty: $rows_full:ident $rows:ident $columns_full:ident $columns:ident
-        $back_rows_full:ident $back_rows:ident $back_columns_full:ident $back_columns:ident;)*) => { $(
-        impl Kernels for $element {
-            type RowsFull = gpu_kernels::linear_scan::$rows_full;
-            type Rows = gpu_kernels::linear_scan::$rows;
-            type ColumnsFull = gpu_kernels::linear_scan::$columns_full;
-            type Columns = gpu_kernels::linear_scan::$columns;
-            type BackwardRowsFull = backward::$back_rows_full;
-            type BackwardRows = backward::$back_rows;
-            type BackwardColumnsFull = backward::$back_columns_full;
-            type BackwardColumns = backward::$back_columns;
-        }
-    )* };
+impl Kernels for f32 {
+    type RowsFull = scan_kernels::LinearScanF32RowsFull;
+    type Rows = scan_kernels::LinearScanF32Rows;
+    type ColumnsFull = scan_kernels::LinearScanF32ColumnsFull;
+    type Columns = scan_kernels::LinearScanF32Columns;
+    type BackwardRowsFull = backward::LinearScanBackwardF32RowsFull;
+    type BackwardRows = backward::LinearScanBackwardF32Rows;
+    type BackwardColumnsFull = backward::LinearScanBackwardF32ColumnsFull;
+    type BackwardColumns = backward::LinearScanBackwardF32Columns;
+    type Combine = moe_kernels::CombineF32;
+    type CombineFew = moe_kernels::CombineF32Few;
+    type CombineAny = moe_kernels::CombineF32Any;
+    type CombineBackward = moe_kernels::CombineBackwardF32;
+    type CombineBackwardAny = moe_kernels::CombineBackwardF32Any;
 }
-kernels! {
-    f32: LinearScanF32RowsFull LinearScanF32Rows LinearScanF32ColumnsFull LinearScanF32Columns
-        LinearScanBackwardF32RowsFull LinearScanBackwardF32Rows LinearScanBackwardF32ColumnsFull LinearScanBackwardF32Columns;
-    half::f16: LinearScanF16RowsFull LinearScanF16Rows LinearScanF16ColumnsFull LinearScanF16Columns
-        LinearScanBackwardF16RowsFull LinearScanBackwardF16Rows LinearScanBackwardF16ColumnsFull LinearScanBackwardF16Columns;
-    half::bf16: LinearScanBf16RowsFull LinearScanBf16Rows LinearScanBf16ColumnsFull LinearScanBf16Columns
-        LinearScanBackwardBf16RowsFull LinearScanBackwardBf16Rows LinearScanBackwardBf16ColumnsFull LinearScanBackwardBf16Columns;
+
+impl Kernels for half::f16 {
+    type RowsFull = scan_kernels::LinearScanF16RowsFull;
+    type Rows = scan_kernels::LinearScanF16Rows;
+    type ColumnsFull = scan_kernels::LinearScanF16ColumnsFull;
+    type Columns = scan_kernels::LinearScanF16Columns;
+    type BackwardRowsFull = backward::LinearScanBackwardF16RowsFull;
+    type BackwardRows = backward::LinearScanBackwardF16Rows;
+    type BackwardColumnsFull = backward::LinearScanBackwardF16ColumnsFull;
+    type BackwardColumns = backward::LinearScanBackwardF16Columns;
+    type Combine = moe_kernels::CombineF16;
+    type CombineFew = moe_kernels::CombineF16Few;
+    type CombineAny = moe_kernels::CombineF16Any;
+    type CombineBackward = moe_kernels::CombineBackwardF16;
+    type CombineBackwardAny = moe_kernels::CombineBackwardF16Any;
+}
+
+impl Kernels for half::bf16 {
+    type RowsFull = scan_kernels::LinearScanBf16RowsFull;
+    type Rows = scan_kernels::LinearScanBf16Rows;
+    type ColumnsFull = scan_kernels::LinearScanBf16ColumnsFull;
+    type Columns = scan_kernels::LinearScanBf16Columns;
+    type BackwardRowsFull = backward::LinearScanBackwardBf16RowsFull;
+    type BackwardRows = backward::LinearScanBackwardBf16Rows;
+    type BackwardColumnsFull = backward::LinearScanBackwardBf16ColumnsFull;
+    type BackwardColumns = backward::LinearScanBackwardBf16Columns;
+    type Combine = moe_kernels::CombineBf16;
+    type CombineFew = moe_kernels::CombineBf16Few;
+    type CombineAny = moe_kernels::CombineBf16Any;
+    type CombineBackward = moe_kernels::CombineBackwardBf16;
+    type CombineBackwardAny = moe_kernels::CombineBackwardBf16Any;
 }

@@ -125,6 +125,24 @@ pub(crate) fn elements(
         })
 }
 
+/// Rows x H, if that many 8-byte elements have addresses.
+pub(crate) fn rows_elements(
+    operation: &'static str,
+    rows: usize,
+    hidden: usize,
+    shape: impl FnOnce() -> String,
+) -> Result<usize> {
+    rows.checked_mul(hidden)
+        .filter(|n| {
+            n.checked_mul(8)
+                .is_some_and(|bytes| isize::try_from(bytes).is_ok())
+        })
+        .ok_or_else(|| Error::TooLarge {
+            operation,
+            shape: shape(),
+        })
+}
+
 /// For messages: `[B, L, D] = [2, 3, 4]`.
 pub(crate) fn sequence_shape(
     layout: Layout,

@@ -33,6 +33,16 @@ impl Stored for i64 {
     const DTYPE: Dtype = Dtype::I64;
 }
 
+impl Stored for i32 {
+    const NPY: Option<&'static str> = Some("<i4");
+    const DTYPE: Dtype = Dtype::I32;
+}
+
+impl Stored for u8 {
+    const NPY: Option<&'static str> = Some("|u1");
+    const DTYPE: Dtype = Dtype::U8;
+}
+
 /// A `.npy` file, version 1.0, with any header.
 pub fn npy_bytes(descr: &str, fortran: bool, shape: &[usize], data: &[u8]) -> Vec<u8> {
     let order = if fortran { "True" } else { "False" };

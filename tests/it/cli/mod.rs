@@ -4,5 +4,6 @@ mod bench;
 mod errors;
 mod files;
 mod info;
+mod moe;
 mod scan;
 pub mod scene;

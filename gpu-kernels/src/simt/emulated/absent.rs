@@ -109,6 +109,12 @@ pub mod memory {
     pub unsafe fn fetch_add64(_pointer: *mut u64, _value: u64) -> u64 {
         panic!("{}", super::NO_EMULATOR)
     }
+    pub unsafe fn fetch_min64(_pointer: *mut u64, _value: u64) -> u64 {
+        panic!("{}", super::NO_EMULATOR)
+    }
+    pub unsafe fn fetch_max_shared(_address: u32, _value: u32) -> u32 {
+        panic!("{}", super::NO_EMULATOR)
+    }
     pub unsafe fn load_relaxed64(_pointer: *const u64) -> u64 {
         panic!("{}", super::NO_EMULATOR)
     }

@@ -105,6 +105,18 @@ pub unsafe fn fetch_add64(pointer: *mut u64, value: u64) -> u64 {
 }
 
 #[track_caller]
+pub unsafe fn fetch_min64(pointer: *mut u64, value: u64) -> u64 {
+    access::update_atomic(pointer as u64, Location::caller(), |old: u64| {
+        Some(old.min(value))
+    })
+}
+
+#[track_caller]
+pub unsafe fn fetch_max_shared(address: u32, value: u32) -> u32 {
+    access::update_shared(address, Location::caller(), |old| old.max(value))
+}
+
+#[track_caller]
 pub unsafe fn fetch_max(pointer: *mut u32, value: u32) -> u32 {
     access::update_atomic(pointer as u64, Location::caller(), |old: u32| {
         Some(old.max(value))

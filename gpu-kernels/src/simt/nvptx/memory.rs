@@ -237,6 +237,28 @@ pub unsafe fn fetch_add64(pointer: *mut u64, value: u64) -> u64 {
 }
 
 #[inline(always)]
+pub unsafe fn fetch_min64(pointer: *mut u64, value: u64) -> u64 {
+    let old: u64;
+    // SAFETY: as above.
+    unsafe {
+        asm!("atom.relaxed.gpu.global.min.u64 {0}, [{1}], {2};",
+            out(reg64) old, in(reg64) pointer, in(reg64) value, options(nostack));
+    }
+    old
+}
+
+#[inline(always)]
+pub unsafe fn fetch_max_shared(address: u32, value: u32) -> u32 {
+    let old: u32;
+    // SAFETY: the caller's promise: a word of the block's shared memory.
+    unsafe {
+        asm!("atom.relaxed.cta.shared.max.u32 {0}, [{1}], {2};",
+            out(reg32) old, in(reg32) address, in(reg32) value, options(nostack));
+    }
+    old
+}
+
+#[inline(always)]
 pub unsafe fn load_acquire(pointer: *const u32) -> u32 {
     let value: u32;
     // SAFETY: as above. Not `readonly`: nothing may move over it.

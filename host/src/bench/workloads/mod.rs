@@ -3,8 +3,11 @@
 //! An operation plugs in with a [`Workload`] for each shape and one line in
 //! [`OPERATIONS`]. Sizes to measure by default are in [`presets`](super::presets).
 
+mod combine;
+mod dispatch;
 mod linear_scan;
 mod linear_scan_backward;
+mod route;
 
 use super::row::{Accuracy, Operations, Stream};
 use crate::device::{Device, DeviceKind};
@@ -64,7 +67,14 @@ pub struct Operation {
 }
 
 /// The operations that there are.
-pub const OPERATIONS: &[Operation] = &[linear_scan::OPERATION, linear_scan_backward::OPERATION];
+pub const OPERATIONS: &[Operation] = &[
+    linear_scan::OPERATION,
+    linear_scan_backward::OPERATION,
+    route::OPERATION,
+    dispatch::OPERATION,
+    dispatch::WITH_ROUTE,
+    combine::OPERATION,
+];
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default)]
@@ -86,12 +96,17 @@ impl Selection {
     /// [`Error::Argument`] for an operation that is not there, for sizes the operation does
     /// not take, and when nothing is left.
     pub(crate) fn workloads(&self, kind: DeviceKind) -> Result<Vec<Work>> {
-        let mut work = Vec::new();
+        let (mut work, mut refused) = (Vec::new(), None);
         for operation in self.chosen()? {
             match &self.shape {
-                // `all` means what this device can do.
+                // `all` means what this device can do, and what takes such a shape.
                 Some(_) if self.is_all() && (operation.presets)(kind).is_empty() => {}
-                Some(shape) => self.add_custom(operation, shape, &mut work)?,
+                Some(shape) => match self.add_custom(operation, shape, &mut work) {
+                    Err(error) if self.is_all() => {
+                        refused.get_or_insert(error);
+                    }
+                    done => done?,
+                },
                 None => work.extend((operation.presets)(kind).into_iter().filter(|w| {
                     let layout = w.layout();
                     (self.dtypes.is_empty() || self.dtypes.contains(&w.dtype()))
@@ -101,6 +116,9 @@ impl Selection {
             }
         }
         if work.is_empty() {
+            if let Some(error) = refused {
+                return Err(error);
+            }
             return Err(argument(
                 "selection",
                 "none of the preset work of this device",
@@ -237,12 +255,29 @@ mod tests {
     /// oracle must accept what it computes, and find a planted fault and the poison.
     #[test]
     fn oracles_accept_what_is_right_and_nothing_else() {
+        // The rows that are compared, all of them, come with the sizes.
+        for operation in OPERATIONS {
+            match (operation.name, operation.sizes) {
+                (_, "B,L,D") => oracle_of(operation, &[2, 37, 5], 10),
+                (_, "T,E,K") => oracle_of(operation, &[37, 5, 3], 37),
+                ("combine", "T,H,E,K") => oracle_of(operation, &[37, 13, 5, 3], 37),
+                (_, "T,H,E,K") => oracle_of(operation, &[37, 13, 5, 3], 111),
+                (name, sizes) => panic!("{name}: no shape for {sizes}"),
+            }
+        }
+    }
+
+    fn oracle_of(operation: &Operation, shape: &[usize], rows: usize) {
         let device = Device::cpu();
+        let dtypes = match operation.name {
+            "route" => vec![DType::I32],
+            _ => vec![DType::F32, DType::F16, DType::Bf16],
+        };
         let selection = Selection {
-            shape: Some(vec![2, 37, 5]),
-            dtypes: vec![DType::F32, DType::F16, DType::Bf16],
+            operations: vec![operation.name.to_owned()],
+            shape: Some(shape.to_vec()),
+            dtypes,
             layouts: vec![Layout::Bld, Layout::Bdl],
-            ..Selection::default()
         };
         for work in selection.workloads(DeviceKind::Cpu).unwrap() {
             let what = format!("{} {} {:?}", work.op(), work.dtype(), work.layout());
@@ -252,11 +287,35 @@ mod tests {
             prepared.launch().unwrap();
             let accuracy = prepared.check().unwrap();
             assert!(accuracy.ok(), "{what}: {accuracy:?}");
-            assert_eq!((accuracy.sampled, accuracy.of), (10, 10));
+            assert_eq!((accuracy.sampled, accuracy.of), (rows, rows), "{what}");
             prepared.plant_fault().unwrap();
             prepared.launch().unwrap();
             assert!(!prepared.check().unwrap().ok(), "{what}: fault accepted");
         }
+    }
+
+    /// Without a name, a shape is for the operations that take such a shape.
+    #[test]
+    fn a_shape_picks_its_operations() {
+        let names = |shape: &[usize]| -> Vec<&'static str> {
+            let selection = Selection {
+                shape: Some(shape.to_vec()),
+                ..Selection::default()
+            };
+            let work = selection.workloads(DeviceKind::Cpu).unwrap();
+            work.iter().map(|work| work.op()).collect()
+        };
+        let scans = ["linear-scan", "linear-scan-backward"];
+        assert_eq!(names(&[1, 16384, 256]), scans);
+        let moe = ["dispatch", "route-dispatch", "combine"];
+        assert_eq!(names(&[64, 16, 8, 2]), moe);
+        assert_eq!(names(&[64, 8, 2]), [&scans[..], &["route"]].concat());
+        let none = Selection {
+            shape: Some(vec![5; 5]),
+            ..Selection::default()
+        };
+        let error = none.workloads(DeviceKind::Cpu).err().unwrap().to_string();
+        assert!(error.contains("5 sizes"), "{error}");
     }
 
     #[test]

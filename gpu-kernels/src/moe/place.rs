@@ -1,0 +1,316 @@
+//! Route, last step: the place of every entry.
+//!
+//! Rank within the warp, counters of the block's warps, entries of the tiles before: their
+//! sum is an entry's slot. The rows of all experts before its own, rounded up to the
+//! alignment, come on top; every block computes them for itself.
+//!
+//! With few entries one block does it all, in one launch: it reads the ids once and waits
+//! for memory once (0.6 us), then four barriers to the stores. Rows without an entry are
+//! shared out among the warps of the grid.
+
+use super::RouteParams;
+use super::policy::route::{
+    ALONE_THREADS, Board, TILE_ITEMS, TILE_THREADS, table_stride, tile_step,
+};
+use super::rank::{Counters, NONE, id, sum_before};
+use super::route::{bounds, experts, own_first};
+use super::status;
+use crate::simt::thread::{block_idx_x, grid_dim_x, lane_id, sync_threads, thread_idx_x};
+use crate::simt::warp::{FULL_MASK, WARP_SIZE, ballot};
+use crate::simt::{Global, Shared, atomic};
+
+/// Routes all entries in one block.
+///
+/// # Safety
+/// One block, for at most `ALONE_THREADS * ITEMS` entries; arrays and shared memory as
+/// parameters and policy say.
+#[inline(always)]
+pub unsafe fn alone<const ITEMS: usize>(p: RouteParams) {
+    // SAFETY: the caller's promise.
+    unsafe { place::<ITEMS, ALONE_THREADS, true>(&p) }
+}
+
+/// Routes one tile of the entries.
+///
+/// # Safety
+/// A block for each tile, behind [`count`](super::route::count); arrays and shared memory
+/// as parameters and policy say.
+#[inline(always)]
+pub unsafe fn tiles(p: RouteParams) {
+    // SAFETY: the caller's promise.
+    unsafe { place::<TILE_ITEMS, TILE_THREADS, false>(&p) }
+}
+
+#[inline(always)]
+#[track_caller]
+unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &RouteParams) {
+    let warps = THREADS / WARP_SIZE;
+    let thread = thread_idx_x();
+    let board = Board::new(warps, p.experts);
+    let words = Shared::<u32>::dynamic(0);
+    let counters = Counters::new(words, p.experts, warps);
+    // Of each expert: rank at which the next run's entries begin; first row; end of its
+    // entries' rows.
+    let next = words.add(board.next());
+    let starts = words.add(board.starts());
+    let ends = words.add(board.ends());
+    let (mut first, end) = if ALONE { (0, p.entries) } else { bounds(p) };
+    // The experts whose sums this thread computes.
+    let own = p.experts.div_ceil(THREADS);
+    let own_first = (thread * own).min(p.experts);
+    let own_end = (own_first + own).min(p.experts);
+    // SAFETY: entries below `end`; shared words as `board` says, each thread's own between
+    // two barriers; rows below `row_count`.
+    unsafe {
+        let mut experts = experts::<ITEMS>(p, first, end);
+        if !ALONE && p.summed == 0 {
+            sum_columns::<THREADS>(p, words.add(board.partials()));
+        }
+        counters.clear();
+        let mut ranks = counters.count(&experts);
+        sync_threads();
+
+        let mut rows = 0;
+        let mut expert = own_first;
+        while expert < own_end {
+            let mut total = 0;
+            let mut before = 0;
+            if !ALONE {
+                (before, total) = columns(p, words.add(board.partials()), expert);
+            }
+            let run_end = counters.accumulate(expert, before);
+            if ALONE {
+                total = run_end;
+            } else {
+                next.store(expert, run_end);
+            }
+            let kept = total.min(p.capacity);
+            starts.store(expert, rows);
+            ends.store(expert, kept);
+            rows += round_up(kept, p.alignment);
+            expert += 1;
+        }
+        let before = sum_before(rows, words.add(board.sums()), warps);
+        let mut expert = own_first;
+        while expert < own_end {
+            let start = before + starts.load(expert);
+            starts.store(expert, start);
+            ends.store(expert, start + ends.load(expert));
+            expert += 1;
+        }
+        if thread == THREADS - 1 {
+            starts.store(p.experts, before + rows);
+        }
+        sync_threads();
+
+        write::<ITEMS>(p, first, end, &experts, &ranks, counters, starts);
+        if block_idx_x() == 0 {
+            let mut expert = thread;
+            while expert <= p.experts {
+                p.offsets.store(expert as usize, starts.load(expert) as i32);
+                expert += THREADS;
+            }
+        }
+        pad::<THREADS>(p, starts, ends);
+        if ALONE {
+            return;
+        }
+        first += tile_step();
+        while first < end {
+            experts = super::route::experts::<ITEMS>(p, first, end);
+            sync_threads();
+            counters.clear();
+            ranks = counters.count(&experts);
+            sync_threads();
+            let mut expert = own_first;
+            while expert < own_end {
+                next.store(expert, counters.accumulate(expert, next.load(expert)));
+                expert += 1;
+            }
+            sync_threads();
+            write::<ITEMS>(p, first, end, &experts, &ranks, counters, starts);
+            first += tile_step();
+        }
+    }
+}
+
+/// The smallest multiple of `alignment` that is not below `n`.
+#[inline(always)]
+fn round_up(n: u32, alignment: u32) -> u32 {
+    if alignment == 1 {
+        return n;
+    }
+    n.div_ceil(alignment) * alignment
+}
+
+/// Writes the places of this thread's entries, and tells of ids out of range.
+///
+/// # Safety
+/// All threads of the block; `counters` and `starts` are complete.
+#[inline(always)]
+#[track_caller]
+unsafe fn write<const ITEMS: usize>(
+    p: &RouteParams,
+    first: u32,
+    end: u32,
+    experts: &[u32; ITEMS],
+    ranks: &[u32; ITEMS],
+    counters: Counters,
+    starts: Shared<u32>,
+) {
+    let first = first + own_first::<ITEMS>();
+    // SAFETY: entries below `end`; a row below `row_count` has one entry.
+    unsafe {
+        let mut slots = [-1; ITEMS];
+        let mut rows = [-1; ITEMS];
+        unroll!(ITEMS, i => {
+            if experts[i] != NONE {
+                let slot = counters.start(experts[i]) + ranks[i];
+                if slot < p.capacity {
+                    slots[i] = slot as i32;
+                    rows[i] = (starts.load(experts[i]) + slot) as i32;
+                }
+            }
+        });
+        unroll!(ITEMS, i => {
+            let entry = first + i as u32 * WARP_SIZE;
+            if entry < end {
+                p.slots.store(entry as usize, slots[i]);
+                p.rows.store(entry as usize, rows[i]);
+                if (rows[i] as u32) < p.row_count {
+                    p.sources.store(rows[i] as usize, entry as i32);
+                }
+            }
+        });
+        if !p.status.is_null() {
+            unroll!(ITEMS, i => {
+                let entry = first + i as u32 * WARP_SIZE;
+                let bad = ballot(FULL_MASK, entry < end && experts[i] == NONE);
+                // The first of the warp's is enough.
+                if bad != 0 && lane_id() == bad.trailing_zeros() {
+                    let found = status::saturate(id(p.ids, p.wide != 0, entry));
+                    let position = status::entry(entry / p.top_k, entry % p.top_k);
+                    report(p.status, status::EXPERT_ID, position, found);
+                }
+            });
+        }
+    }
+}
+
+/// Lowers a status word.
+///
+/// # Safety
+/// `status` has a word of this kind.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn report(words: Global<u64>, kind: usize, position: u32, value: i32) {
+    // SAFETY: the caller's promise.
+    unsafe { atomic::fetch_min64(words, kind, status::word(position, value)) };
+}
+
+/// Marks the rows without an entry: behind each expert's entries, and behind the last expert.
+///
+/// # Safety
+/// All threads of all blocks; `starts` and `ends` are complete.
+#[inline(always)]
+#[track_caller]
+unsafe fn pad<const THREADS: u32>(p: &RouteParams, starts: Shared<u32>, ends: Shared<u32>) {
+    let (blocks, thread) = (grid_dim_x(), block_idx_x() * THREADS + thread_idx_x());
+    // SAFETY: rows below `row_count` that no entry has, each one thread's.
+    unsafe {
+        if p.alignment > 1 {
+            let mut expert = thread / WARP_SIZE;
+            while expert < p.experts {
+                let end = starts.load(expert + 1).min(p.row_count);
+                let mut row = ends.load(expert) + lane_id();
+                while row < end {
+                    p.sources.store(row as usize, -1);
+                    row += WARP_SIZE;
+                }
+                expert += blocks * (THREADS / WARP_SIZE);
+            }
+        }
+        let mut row = u64::from(starts.load(p.experts)) + u64::from(thread);
+        while row < u64::from(p.row_count) {
+            p.sources.store(row as usize, -1);
+            row += u64::from(blocks * THREADS);
+        }
+    }
+}
+
+/// Table rows that a thread reads at once.
+const ROWS: usize = 8;
+/// Parts that the table's rows are summed in.
+const PARTS: u32 = 8;
+
+/// Sums the table's columns in `PARTS` parts: the rows before this block's, and all of them.
+/// A thread has four columns of a part; the parts lie in `partials`, `[PARTS, 2, stride]`.
+///
+/// # Safety
+/// All threads of the block, behind [`count`](super::route::count).
+#[inline(always)]
+#[track_caller]
+unsafe fn sum_columns<const THREADS: u32>(p: &RouteParams, partials: Shared<u32>) {
+    const { assert!(PARTS == super::policy::route::PARTS) };
+    let stride = table_stride(p.experts);
+    let quads = stride / 4;
+    let mut task = thread_idx_x();
+    while task < quads * PARTS {
+        let (part, quad) = (task / quads, task % quads);
+        let mut before = [0u32; 4];
+        let mut total = [0u32; 4];
+        let mut row = part;
+        while row < p.tiles {
+            let mut counts = [[0u32; 4]; ROWS];
+            unroll!(ROWS, i => {
+                let row = row + i as u32 * PARTS;
+                if row < p.tiles {
+                    let at = row as usize * stride as usize + 4 * quad as usize;
+                    // SAFETY: whole rows of the table; a multiple of 16 bytes.
+                    counts[i] = unsafe { p.table.load4(at) };
+                }
+            });
+            unroll!(ROWS, i => {
+                let earlier = row + (i as u32 * PARTS) < block_idx_x();
+                unroll!(4, column => {
+                    total[column] += counts[i][column];
+                    if earlier {
+                        before[column] += counts[i][column];
+                    }
+                });
+            });
+            row += ROWS as u32 * PARTS;
+        }
+        let at = part * 2 * stride + 4 * quad;
+        // SAFETY: this task's own words; multiples of 16 bytes.
+        unsafe {
+            partials.store4(at, before);
+            partials.store4(at + stride, total);
+        }
+        task += THREADS;
+    }
+}
+
+/// The entries of an expert in the tiles before this block's, and in all of them.
+///
+/// # Safety
+/// Behind a barrier after [`sum_columns`], or with a summed table.
+#[inline(always)]
+#[track_caller]
+unsafe fn columns(p: &RouteParams, partials: Shared<u32>, expert: u32) -> (u32, u32) {
+    let stride = table_stride(p.experts);
+    // SAFETY: complete, and `expert` is below the stride.
+    unsafe {
+        if p.summed != 0 {
+            let at = |row: u32| row as usize * stride as usize + expert as usize;
+            return (p.table.load(at(block_idx_x())), p.table.load(at(p.tiles)));
+        }
+        let (mut before, mut total) = (0, 0);
+        unroll!(PARTS as usize, i => {
+            let at = i as u32 * 2 * stride + expert;
+            before += partials.load(at);
+            total += partials.load(at + stride);
+        });
+        (before, total)
+    }
+}

@@ -1,0 +1,98 @@
+//! Route on a device that runs kernels.
+
+use super::Launcher;
+use super::moe::{covers, wide, words};
+use crate::error::{Error, Result};
+use crate::ops::{Index, InvalidIds, Route, RouteArgs};
+use gpu_kernels::moe::policy::route::{self as policy, Way};
+use gpu_kernels::moe::{RouteCount, RouteFew, RouteMany, RouteParams, RoutePlace, RouteTotals};
+use gpu_kernels::simt::Global;
+
+const NAME: &str = "route";
+
+fn too_large(op: &Route) -> Error {
+    Error::TooLarge {
+        operation: NAME,
+        shape: format!("{op:?}"),
+    }
+}
+
+fn launch(op: &Route) -> Result<policy::Launch> {
+    let entries = u32::try_from(op.entries()).map_err(|_| too_large(op))?;
+    Ok(policy::launch(entries, op.experts as u32))
+}
+
+/// Bytes of scratch memory of one run.
+pub(crate) fn workspace_bytes(op: &Route) -> Result<usize> {
+    let words = launch(op)?.table_words;
+    usize::try_from(words * size_of::<u32>() as u64).map_err(|_| too_large(op))
+}
+
+pub(crate) fn run<I: Index>(
+    op: &Route,
+    device: &impl Launcher,
+    args: RouteArgs<'_, I>,
+) -> Result<()> {
+    let launch = launch(op)?;
+    let plan = args.plan;
+    let (entries, rows) = (op.entries(), plan.source_of_row.len());
+    covers(NAME, "expert_ids", args.expert_ids, entries)?;
+    covers(NAME, "plan", &plan.slot_idx, entries)?;
+    covers(NAME, "plan", &plan.row_idx, entries)?;
+    covers(NAME, "plan", &plan.expert_offsets, op.experts + 1)?;
+    let table = match (workspace_bytes(op)?, args.workspace) {
+        (0, _) => Global::null(),
+        (bytes, Some(workspace)) => {
+            covers(NAME, "workspace", workspace, bytes)?;
+            workspace.global().cast()
+        }
+        (_, None) => {
+            return Err(crate::ops::moe::missing(
+                NAME,
+                "workspace",
+                "scratch memory",
+            ));
+        }
+    };
+    // Beyond what 32 bits hold, a capacity keeps all, and an alignment pads nothing that
+    // `Route::rows` would have let through.
+    let most = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let params = RouteParams {
+        ids: args.expert_ids.global().cast(),
+        slots: plan.slot_idx.global(),
+        rows: plan.row_idx.global(),
+        sources: plan.source_of_row.global(),
+        offsets: plan.expert_offsets.global(),
+        status: match op.invalid {
+            InvalidIds::Error => words(args.status),
+            InvalidIds::Drop => Global::null(),
+        },
+        table,
+        entries: most(entries),
+        top_k: op.top_k as u32,
+        experts: op.experts as u32,
+        wide: wide::<I>(),
+        capacity: op.capacity.map_or(u32::MAX, most),
+        alignment: most(op.alignment),
+        row_count: u32::try_from(rows).map_err(|_| too_large(op))?,
+        tiles: launch.tiles,
+        tile_entries: launch.tile_entries,
+        summed: 0,
+    };
+    match launch.way {
+        Way::Few(shape) => device.launch::<RouteFew>(shape, params),
+        Way::Many(shape) => device.launch::<RouteMany>(shape, params),
+        Way::Tiles {
+            count,
+            totals,
+            place,
+        } => {
+            device.launch::<RouteCount>(count, params)?;
+            if let Some(shape) = totals {
+                device.launch::<RouteTotals>(shape, params)?;
+            }
+            let summed = totals.is_some().into();
+            device.launch::<RoutePlace>(place, RouteParams { summed, ..params })
+        }
+    }
+}
