@@ -10,6 +10,7 @@
 use super::check::{self, Check};
 use super::selective_scan::unavailable;
 use crate::buffer::Buffer;
+use crate::cpu;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
 #[cfg(doc)]
@@ -71,7 +72,7 @@ impl Projection {
     ) -> Result<()> {
         self.validate(device, x, parts)?;
         match &device.backend {
-            Backend::Cpu => unavailable(device, NAME),
+            Backend::Cpu => cpu::projection::run(self, x, parts),
             Backend::Cuda(_) | Backend::Emulated(_) => unavailable(device, NAME),
         }
     }

@@ -19,6 +19,7 @@
 use super::check::{self, Check, sequence_shape};
 use super::{Layout, SequenceOffsets};
 use crate::buffer::Buffer;
+use crate::cpu;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
@@ -206,7 +207,7 @@ impl SelectiveScan {
     ) -> Result<()> {
         self.validate(device, &args)?;
         match &device.backend {
-            Backend::Cpu => unavailable(device, NAME),
+            Backend::Cpu => cpu::selective_scan::run(self, args),
             Backend::Cuda(_) | Backend::Emulated(_) => unavailable(device, NAME),
         }
     }

@@ -8,6 +8,7 @@ use super::StateMatrix;
 use super::check::{self, Check};
 use super::selective_scan::{check_channels, check_sizes, unavailable};
 use crate::buffer::Buffer;
+use crate::cpu;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
 #[cfg(doc)]
@@ -91,7 +92,7 @@ impl SelectiveScanStep {
     ) -> Result<()> {
         self.validate(device, &args)?;
         match &device.backend {
-            Backend::Cpu => unavailable(device, NAME),
+            Backend::Cpu => cpu::selective_scan_step::run(self, args),
             Backend::Cuda(_) | Backend::Emulated(_) => unavailable(device, NAME),
         }
     }
