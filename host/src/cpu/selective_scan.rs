@@ -116,7 +116,7 @@ impl<T> ScanPiece<'_, T> {
             return Some(Cut::Sequence { s, time });
         }
         let lane = (self.lanes() / 2).next_multiple_of(WIDTH);
-        (lane < self.lanes()).then_some(Cut::Lane(lane))
+        (self.lanes() > WIDTH && lane < self.lanes()).then_some(Cut::Lane(lane))
     }
 
     fn split(self, cut: Cut) -> (Self, Self) {
