@@ -3,13 +3,18 @@
 mod bench;
 mod chunked;
 mod info;
+mod layer;
 mod names;
 mod output;
 mod paths;
 mod progress;
 mod report;
 mod scan;
+mod selective;
+mod selective_scan;
 mod source;
+mod step;
+mod tensors;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -41,6 +46,7 @@ Exit codes:
 Examples:
   ferroseq info
   ferroseq scan --a a.npy --b b.npy --out h.npy
+  ferroseq selective-scan --input mamba.safetensors --out y.npy
   ferroseq bench --json bench.json --plot bench.svg
   ferroseq scan --input gates.safetensors --name a=gate --out states.safetensors --json"
 )]
@@ -52,6 +58,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Scan(Box<scan::Args>),
+    SelectiveScan(Box<selective_scan::Args>),
+    Layer(Box<layer::Args>),
+    Step(Box<step::Args>),
     Info(info::Args),
     Bench(bench::Args),
 }
@@ -60,6 +69,9 @@ enum Command {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Scan(args) => scan::run(*args),
+        Command::SelectiveScan(args) => selective_scan::run(*args),
+        Command::Layer(args) => layer::run(*args),
+        Command::Step(args) => step::run(*args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(args),
     };

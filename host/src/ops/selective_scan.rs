@@ -194,6 +194,21 @@ impl SelectiveScan {
         })
     }
 
+    /// Checks N, G, the sizes, and packed sequences against this shape, as
+    /// [`run_with`](Self::run_with) does.
+    ///
+    /// # Errors
+    /// [`Error::Argument`], [`Error::TooLarge`].
+    pub fn check_sizes(&self, offsets: Option<&SequenceOffsets>) -> Result<()> {
+        check_sizes(NAME, self.channels, self.state, self.groups)?;
+        self.elements()?;
+        self.matrix_elements()?;
+        self.parameter_elements()?;
+        check::states(NAME, self.batch, self.length, self.channels, offsets)?
+            .of_size(NAME, self.state)
+            .map(drop)
+    }
+
     /// Runs the scan. On a GPU it is started, not awaited: reading a buffer waits, and so
     /// does [`Device::synchronize`].
     ///

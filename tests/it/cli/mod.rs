@@ -6,3 +6,5 @@ mod files;
 mod info;
 mod scan;
 pub mod scene;
+mod selective;
+mod selective_errors;

@@ -11,11 +11,13 @@ mod shapes;
 mod special_values;
 mod step;
 
+pub use layer::LAYER;
+
 use ferroseq::DeviceKind;
 use ferroseq_tests::TestDevice;
 
 /// The kinds of devices that have the core and the step.
-const SCAN: &[DeviceKind] = &[DeviceKind::Cpu];
+pub const SCAN: &[DeviceKind] = &[DeviceKind::Cpu];
 
 /// State updates that a test's case may take on this device.
 fn affords(device: &TestDevice, [batch, length, channels, state]: [usize; 4]) -> bool {
