@@ -192,9 +192,9 @@ pub unsafe fn scan<A: Layout, const S: usize, const U: usize>(
         size_of::<A::Element>() as u32,
     );
     // Whose block this is.
-    let all_blocks = params.groups * params.group_blocks;
+    let all_blocks = params.groups * params.channel_blocks;
     let (sequence, block) = (block_idx_x() / all_blocks, block_idx_x() % all_blocks);
-    let (group, block) = (block / params.group_blocks, block % params.group_blocks);
+    let (group, block) = (block / params.channel_blocks, block % params.channel_blocks);
     let block_channels = threads >> log2_lanes;
     let skipped = u64::from(block) * u64::from(block_channels);
     let channels = (params.group_channels - skipped).min(u64::from(block_channels)) as u32;

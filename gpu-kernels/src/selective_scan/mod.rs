@@ -7,13 +7,15 @@ mod layout;
 mod matrices;
 mod params;
 pub mod policy;
+mod step;
 
 pub use params::{Required, SelectiveScanParams, SelectiveScanStepParams, options};
 
 use half::{bf16, f16};
 use kernel::scan;
 use layout::{Columns, Rows};
-use policy::BLOCK;
+use policy::{BLOCK, STEP_BLOCK};
+use step::step;
 
 entries! {
     module "selective_scan";
@@ -71,6 +73,33 @@ entries! {
     /// bf16, `[B, D, L]`, 8 states a lane.
     SelectiveScanBf16Columns8 = selective_scan_bf16_columns_8(SelectiveScanParams<bf16>)
         => scan::<Columns<bf16>, 8, 4>, bounds(BLOCK, 0);
+    /// One step, f32, 2 states a lane.
+    SelectiveScanStepF32Lanes2 = selective_scan_step_f32_2(SelectiveScanStepParams<f32>)
+        => step::<f32, 2>, bounds(STEP_BLOCK, 0);
+    /// One step, f32, 4 states a lane.
+    SelectiveScanStepF32Lanes4 = selective_scan_step_f32_4(SelectiveScanStepParams<f32>)
+        => step::<f32, 4>, bounds(STEP_BLOCK, 0);
+    /// One step, f32, 8 states a lane.
+    SelectiveScanStepF32Lanes8 = selective_scan_step_f32_8(SelectiveScanStepParams<f32>)
+        => step::<f32, 8>, bounds(STEP_BLOCK, 0);
+    /// One step, f16, 2 states a lane.
+    SelectiveScanStepF16Lanes2 = selective_scan_step_f16_2(SelectiveScanStepParams<f16>)
+        => step::<f16, 2>, bounds(STEP_BLOCK, 0);
+    /// One step, f16, 4 states a lane.
+    SelectiveScanStepF16Lanes4 = selective_scan_step_f16_4(SelectiveScanStepParams<f16>)
+        => step::<f16, 4>, bounds(STEP_BLOCK, 0);
+    /// One step, f16, 8 states a lane.
+    SelectiveScanStepF16Lanes8 = selective_scan_step_f16_8(SelectiveScanStepParams<f16>)
+        => step::<f16, 8>, bounds(STEP_BLOCK, 0);
+    /// One step, bf16, 2 states a lane.
+    SelectiveScanStepBf16Lanes2 = selective_scan_step_bf16_2(SelectiveScanStepParams<bf16>)
+        => step::<bf16, 2>, bounds(STEP_BLOCK, 0);
+    /// One step, bf16, 4 states a lane.
+    SelectiveScanStepBf16Lanes4 = selective_scan_step_bf16_4(SelectiveScanStepParams<bf16>)
+        => step::<bf16, 4>, bounds(STEP_BLOCK, 0);
+    /// One step, bf16, 8 states a lane.
+    SelectiveScanStepBf16Lanes8 = selective_scan_step_bf16_8(SelectiveScanStepParams<bf16>)
+        => step::<bf16, 8>, bounds(STEP_BLOCK, 0);
 }
 
 #[cfg(all(test, feature = "emulator", not(target_arch = "nvptx64")))]

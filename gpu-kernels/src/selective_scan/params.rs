@@ -48,7 +48,7 @@ pub struct SelectiveScanParams<T> {
     /// Groups of channels that share `b` and `c`.
     pub groups: u32,
     /// Blocks of a group.
-    pub group_blocks: u32,
+    pub channel_blocks: u32,
     /// States of a channel, at most `LANE_STATES << log2_lanes`.
     pub states: u32,
     /// Lanes of a channel: 2 to this power.
@@ -87,12 +87,16 @@ pub struct SelectiveScanStepParams<T> {
     pub group_channels: u64,
     /// Groups of channels that share `b` and `c`.
     pub groups: u32,
+    /// Blocks that all channels of one batch element take.
+    pub channel_blocks: u32,
     /// States of a channel, at most `LANE_STATES << log2_lanes`.
     pub states: u32,
     /// Lanes of a channel: 2 to this power.
     pub log2_lanes: u32,
     /// [`options`].
     pub options: u32,
+    /// Nothing: every byte of the struct has a value.
+    pub padding: u32,
 }
 
 /// Elements that each array must have for a launch to stay inside it.

@@ -17,6 +17,11 @@ const WIDE: u32 = 256;
 /// The largest block.
 pub const BLOCK: u32 = WIDE;
 
+/// Threads of a block of the step.
+pub const STEP_BLOCK: u32 = 128;
+/// Batch elements of one.
+pub const STEP_ROWS: u32 = 4;
+
 /// The largest N.
 pub const MAX_STATES: u32 = 256;
 
@@ -138,8 +143,8 @@ pub struct Launch {
     pub shape: LaunchShape,
     /// How the states are cut.
     pub cut: Cut,
-    /// Blocks of a group of channels (of the scan).
-    pub group_blocks: u32,
+    /// Blocks of a group of channels, or, of the step, of all channels.
+    pub channel_blocks: u32,
 }
 
 /// The scan's launch for `sequences` sequences of `groups` groups of `group_channels`
@@ -160,6 +165,22 @@ pub fn launch(
     Some(Launch {
         shape: LaunchShape::linear(blocks as u32, cut.threads(), cut.shared_bytes(size)),
         cut,
-        group_blocks: group_blocks as u32,
+        channel_blocks: group_blocks as u32,
+    })
+}
+
+/// The step's launch for `batch` elements of `channels` channels, or `None` as for [`launch`].
+pub fn step_launch(batch: u64, channels: u64, states: u64) -> Option<Launch> {
+    let cut = Cut::new(states, channels)?;
+    let block_channels = u64::from(STEP_BLOCK >> cut.log2_lanes);
+    let channel_blocks = channels.div_ceil(block_channels);
+    let blocks = batch
+        .div_ceil(u64::from(STEP_ROWS))
+        .checked_mul(channel_blocks)
+        .filter(|&blocks| blocks < 1 << 31)?;
+    Some(Launch {
+        shape: LaunchShape::linear(blocks as u32, STEP_BLOCK, 0),
+        cut,
+        channel_blocks: channel_blocks as u32,
     })
 }

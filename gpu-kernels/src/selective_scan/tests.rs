@@ -214,7 +214,7 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
         group_channels: p.group_channels as u64,
         sequences: p.sequences as u32,
         groups: p.groups as u32,
-        group_blocks: launch.group_blocks,
+        channel_blocks: launch.channel_blocks,
         states: p.states as u32,
         log2_lanes: launch.cut.log2_lanes,
         options: if p.softplus { options::SOFTPLUS } else { 0 }
