@@ -120,27 +120,30 @@ struct Lane<const S: usize> {
     c: Shared<f32>,
     sums: Shared<f32>,
     thread: u32,
+    /// States that exist.
+    here: u32,
 }
 
 impl<const S: usize> Lane<S> {
-    /// Scans a tile, `U` time steps at once.
+    /// Scans a tile, `U` time steps at once. `FULL`: no lane has both states that exist and
+    /// states that do not, whose product with an infinite input would be NaN.
     ///
     /// # Safety
     /// The tile is prepared, behind a barrier.
     #[inline(always)]
     #[track_caller]
-    unsafe fn scan<const U: usize>(&mut self) {
+    unsafe fn scan<const U: usize, const FULL: bool>(&mut self) {
         let mut step = 0;
         while step < STEPS {
             // SAFETY: the steps lie in the tile.
-            unsafe { self.scan_steps::<U>(step) };
+            unsafe { self.scan_steps::<U, FULL>(step) };
             step += U as u32;
         }
     }
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn scan_steps<const U: usize>(&mut self, step: u32) {
+    unsafe fn scan_steps<const U: usize, const FULL: bool>(&mut self, step: u32) {
         const { assert!(U.is_multiple_of(4) && U <= 8 && U * S <= 64 && S.is_multiple_of(2)) };
         // As long as a loop can be, though no more than `U * S / 4` of them are used.
         let mut pairs = [[0.0; 4]; 32];
@@ -160,7 +163,8 @@ impl<const S: usize> Lane<S> {
             unroll!(S, s => {
                 let (four, one) = ((u * S + s) / 4, (u * S + s) % 4);
                 let decay = exp2_approx(delta * self.rates[s]);
-                self.states[s] = fma(decay, self.states[s], input * b[four][one]);
+                let state = fma(decay, self.states[s], input * b[four][one]);
+                self.states[s] = if FULL || (s as u32) < self.here { state } else { 0.0 };
                 share = if s == 0 {
                     c[four][one] * self.states[s]
                 } else {
@@ -268,6 +272,7 @@ pub unsafe fn scan<A: Layout, const S: usize, const U: usize>(
             c: Shared::dynamic(layout.c).add(matrix),
             sums,
             thread,
+            here: 0,
         };
         // Of the states that fill up the last lanes, all stays zero.
         let states_here = if lane_channel < channels {
@@ -275,10 +280,11 @@ pub unsafe fn scan<A: Layout, const S: usize, const U: usize>(
         } else {
             0
         };
+        worker.here = states_here;
+        let full = params.states.is_multiple_of(S as u32);
         let parameters = (first_channel + u64::from(lane_channel)) * u64::from(params.states)
             + u64::from(lane * S as u32);
-        let states =
-            u64::from(sequence) * all_channels * u64::from(params.states) + parameters;
+        let states = u64::from(sequence) * all_channels * u64::from(params.states) + parameters;
         unroll!(S, s => {
             if (s as u32) < states_here {
                 let is_log = params.options & options::LOG != 0;
@@ -351,7 +357,11 @@ pub unsafe fn scan<A: Layout, const S: usize, const U: usize>(
                 matrices.copy(next_left);
             }
             async_copy::commit();
-            worker.scan::<U>();
+            if full {
+                worker.scan::<U, true>();
+            } else {
+                worker.scan::<4, false>();
+            }
             sync_threads();
 
             // Finish this tile.

@@ -97,7 +97,13 @@ pub trait Layout: Copy + 'static {
     ///
     /// # Safety
     /// They are this thread's, complete, behind a barrier.
-    unsafe fn sums(sums: Shared<f32>, place: &Place, four: usize, log2_lanes: u32, lanes: u32) -> [f32; 4];
+    unsafe fn sums(
+        sums: Shared<f32>,
+        place: &Place,
+        four: usize,
+        log2_lanes: u32,
+        lanes: u32,
+    ) -> [f32; 4];
 }
 
 /// Where the four time steps `4 * quad ..` of a thread's share of `y` lie. Quads of
@@ -154,7 +160,13 @@ impl<T: Packed> Layout for Rows<T> {
     }
 
     #[inline(always)]
-    unsafe fn sums(sums: Shared<f32>, place: &Place, four: usize, log2_lanes: u32, lanes: u32) -> [f32; 4] {
+    unsafe fn sums(
+        sums: Shared<f32>,
+        place: &Place,
+        four: usize,
+        log2_lanes: u32,
+        lanes: u32,
+    ) -> [f32; 4] {
         let quad = place.step(4 * four) / 4;
         let first = place.channel << log2_lanes;
         // SAFETY: the caller's promise; quads are aligned.
@@ -189,20 +201,24 @@ impl<T: Packed> Layout for Columns<T> {
 
     #[inline(always)]
     unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, four: usize, values: [[f32; 2]; 4]) {
-        let words = pairs.cast::<u64>();
         unroll!(4, i => {
             let element = 4 * four + i;
             if (element as u32) < place.count {
-                let at = place.channel(element) * (PAIR_STRIDE / 2) + place.step;
-                let [low, high] = values[i].map(|value| u64::from(value.to_bits()));
+                let at = place.channel(element) * PAIR_STRIDE + 2 * place.step;
                 // SAFETY: the caller's promise.
-                unsafe { words.store(at, low | high << 32) };
+                unsafe { pairs.store2(at, values[i]) };
             }
         });
     }
 
     #[inline(always)]
-    unsafe fn sums(sums: Shared<f32>, place: &Place, four: usize, log2_lanes: u32, lanes: u32) -> [f32; 4] {
+    unsafe fn sums(
+        sums: Shared<f32>,
+        place: &Place,
+        four: usize,
+        log2_lanes: u32,
+        lanes: u32,
+    ) -> [f32; 4] {
         let mut sum = [0.0; 4];
         unroll!(4, i => {
             let element = 4 * four + i;

@@ -68,14 +68,22 @@ impl<A: Layout> Matrices<A> {
     #[inline(always)]
     pub(super) fn advance(&mut self) {
         let steps = u64::from(STEPS);
-        self.origin += if A::ROWS { steps * self.row_stride } else { steps };
+        self.origin += if A::ROWS {
+            steps * self.row_stride
+        } else {
+            steps
+        };
     }
 
     /// Calls `f(first element of the chunk in the tile, row, column)` for this thread's chunks.
     #[inline(always)]
     #[track_caller]
     fn each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
-        let log2_columns = if A::ROWS { self.log2_states } else { STEPS.ilog2() };
+        let log2_columns = if A::ROWS {
+            self.log2_states
+        } else {
+            STEPS.ilog2()
+        };
         let chunk = A::Element::CHUNK as u32;
         let mut at = self.thread * chunk;
         while at < STEPS << self.log2_states {
@@ -170,13 +178,10 @@ unsafe fn put<A: Layout, const S: usize>(
                 }
             });
         } else if S < 4 {
-            let words = by_lane.cast::<u64>();
             unroll!(4, i => {
                 if 2 * i < A::Element::CHUNK {
-                    let [low, high] =
-                        [values[2 * i], values[2 * i + 1]].map(|v| u64::from(v.to_bits()));
-                    let at = position(column + 2 * i as u32, row) / 2;
-                    words.store(at, low | high << 32);
+                    let two = [values[2 * i], values[2 * i + 1]];
+                    by_lane.store2(position(column + 2 * i as u32, row), two);
                 }
             });
         } else {

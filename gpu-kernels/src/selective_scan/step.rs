@@ -16,6 +16,7 @@ use crate::simt::thread::{block_idx_x, lane_id, thread_idx_x};
 use crate::simt::warp::{FULL_MASK, shuffle_idx};
 use crate::simt::{Element, Global};
 
+/// Indices are taken modulo this, because a loop's code has indices past its end.
 const ROWS: usize = STEP_ROWS as usize;
 
 /// Reads a lane's states, of which the first `here` exist; `whole` if they are `S`, on a
@@ -27,8 +28,7 @@ unsafe fn load<const S: usize>(from: Global<f32>, here: u32, whole: bool) -> [f3
     // SAFETY: the caller's promise.
     unsafe {
         if whole && S == 2 {
-            let words = from.cast::<u64>().load(0);
-            unroll!(S, s => { values[s] = f32::from_bits((words >> (32 * s)) as u32); });
+            [values[0], values[1 % S]] = from.load2(0);
         } else if whole {
             unroll!(S / 4, i => {
                 let four = from.load4(4 * i);
@@ -52,8 +52,7 @@ unsafe fn store<const S: usize>(to: Global<f32>, here: u32, whole: bool, values:
     // SAFETY: the caller's promise.
     unsafe {
         if whole && S == 2 {
-            let [low, high] = [values[0], values[1 % S]].map(|value| u64::from(value.to_bits()));
-            to.cast::<u64>().store(0, low | high << 32);
+            to.store2(0, [values[0], values[1 % S]]);
         } else if whole {
             unroll!(S / 4, i => {
                 let mut four = [0.0; 4];
@@ -129,7 +128,9 @@ pub unsafe fn step<T: Element, const S: usize>(params: SelectiveScanStepParams<T
         let mut rates = [0.0; S];
         let (mut bias, mut skip) = (0.0, 0.0);
         if exists {
-            let a = params.a.add((channel * states) as usize + first_state as usize);
+            let a = params
+                .a
+                .add((channel * states) as usize + first_state as usize);
             rates = load(a, here, whole);
             unroll!(S, s => {
                 if (s as u32) < here {
@@ -152,7 +153,8 @@ pub unsafe fn step<T: Element, const S: usize>(params: SelectiveScanStepParams<T
             let mut share = 0.0;
             unroll!(S, s => {
                 let decay = exp2_approx(delta * rates[s]);
-                state[r][s] = fma(decay, state[r][s], input * b[r][s]);
+                let next = fma(decay, state[r][s], input * b[r][s]);
+                state[r][s] = if (s as u32) < here { next } else { 0.0 };
                 share = if s == 0 {
                     c[r][s] * state[r][s]
                 } else {

@@ -40,7 +40,11 @@ impl Problem {
     }
 
     fn batch(&self) -> usize {
-        if self.offsets.is_some() { 1 } else { self.sequences }
+        if self.offsets.is_some() {
+            1
+        } else {
+            self.sequences
+        }
     }
 }
 
@@ -85,7 +89,11 @@ impl Inputs {
             z: elements(3),
             b: matrix(4),
             c: matrix(5),
-            a: if p.log { a } else { a.into_iter().map(|a| -a.abs()).collect() },
+            a: if p.log {
+                a
+            } else {
+                a.into_iter().map(|a| -a.abs()).collect()
+            },
             d_skip: noise(7, p.channels()),
             delta_bias: noise(8, p.channels()),
             h0: noise(9, p.sequences * p.channels() * p.states),
@@ -112,7 +120,11 @@ impl Inputs {
                     let at = row * channels + channel;
                     let option = |value: f32| if p.full { f64::from(value) } else { 0.0 };
                     let delta = f64::from(self.delta[at]) + option(self.delta_bias[channel]);
-                    let delta = if p.softplus { delta.exp().ln_1p() } else { delta };
+                    let delta = if p.softplus {
+                        delta.exp().ln_1p()
+                    } else {
+                        delta
+                    };
                     let x = f64::from(self.x[at]);
                     let mut sum = option(self.d_skip[channel]) * x;
                     for n in 0..states {
@@ -123,7 +135,11 @@ impl Inputs {
                         sum += f64::from(self.c[matrix]) * h[n];
                     }
                     let z = f64::from(self.z[at]);
-                    y[at] = if p.full { sum * z / (1.0 + (-z).exp()) } else { sum };
+                    y[at] = if p.full {
+                        sum * z / (1.0 + (-z).exp())
+                    } else {
+                        sum
+                    };
                 }
                 last[first..first + states].copy_from_slice(&h);
             }
@@ -183,7 +199,11 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
         upload(&machine, &values)
     };
     let option = |values: &[f32]| {
-        if p.full { upload(&machine, values) } else { Global::null() }
+        if p.full {
+            upload(&machine, values)
+        } else {
+            Global::null()
+        }
     };
     let launch = policy::launch(
         p.sequences as u64,
@@ -197,7 +217,11 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
     let params = SelectiveScanParams {
         x: elements(&inputs.x, p.channels()),
         delta: elements(&inputs.delta, p.channels()),
-        z: if p.full { elements(&inputs.z, p.channels()) } else { Global::null() },
+        z: if p.full {
+            elements(&inputs.z, p.channels())
+        } else {
+            Global::null()
+        },
         y: upload(&machine, &poison),
         b: elements(&inputs.b, p.groups * p.states),
         c: elements(&inputs.c, p.groups * p.states),

@@ -15,7 +15,7 @@ use ferroseq::DeviceKind;
 use ferroseq_tests::TestDevice;
 
 /// The kinds of devices that have the core and the step.
-const SCAN: &[DeviceKind] = &[DeviceKind::Cpu];
+const SCAN: &[DeviceKind] = &[DeviceKind::Cpu, DeviceKind::Emulated, DeviceKind::Cuda];
 
 /// State updates that a test's case may take on this device.
 fn affords(device: &TestDevice, [batch, length, channels, state]: [usize; 4]) -> bool {
