@@ -26,6 +26,8 @@ pub mod emulator;
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
 pub mod scan;
+#[cfg(feature = "selective-scan")]
+pub mod selective_scan;
 
 use simt::EntryInfo;
 
@@ -53,6 +55,12 @@ pub const FAMILIES: &[Family] = &[
         module: linear_scan::MODULE,
         feature: "linear-scan",
         entries: linear_scan::ENTRIES,
+    },
+    #[cfg(feature = "selective-scan")]
+    Family {
+        module: selective_scan::MODULE,
+        feature: "selective-scan",
+        entries: selective_scan::ENTRIES,
     },
 ];
 

@@ -23,6 +23,7 @@ use crate::cpu;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
+use crate::launch;
 
 const NAME: &str = "selective scan";
 
@@ -223,7 +224,8 @@ impl SelectiveScan {
         self.validate(device, &args)?;
         match &device.backend {
             Backend::Cpu => cpu::selective_scan::run(self, args),
-            Backend::Cuda(_) | Backend::Emulated(_) => unavailable(device, NAME),
+            Backend::Cuda(cuda) => launch::selective_scan::run(self, cuda.as_ref(), args),
+            Backend::Emulated(device) => launch::selective_scan::run(self, device.as_ref(), args),
         }
     }
 

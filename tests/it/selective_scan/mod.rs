@@ -17,7 +17,7 @@ use ferroseq::DeviceKind;
 use ferroseq_tests::TestDevice;
 
 /// The kinds of devices that have the core and the step.
-pub const SCAN: &[DeviceKind] = &[DeviceKind::Cpu];
+pub const SCAN: &[DeviceKind] = &[DeviceKind::Cpu, DeviceKind::Emulated, DeviceKind::Cuda];
 
 /// State updates that a test's case may take on this device.
 fn affords(device: &TestDevice, [batch, length, channels, state]: [usize; 4]) -> bool {

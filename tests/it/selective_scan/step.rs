@@ -2,7 +2,6 @@
 
 use super::affords;
 use crate::every_type;
-use ferroseq::DeviceKind;
 use ferroseq_tests::compare::{same_selective, selective_agrees};
 use ferroseq_tests::{Sample, SelectiveCase, TestDevice};
 
@@ -42,16 +41,13 @@ fn long_decoding<T: Sample>(device: &TestDevice) -> Result<(), String> {
 }
 
 /// The outputs and the state of every step are within the bounds of the scan's; since each
-/// output is, every prefix is. On the CPU they are the scan's own bits.
+/// output is, every prefix is. And they are the scan's own bits.
 fn agrees<T: Sample>(device: &TestDevice, case: &SelectiveCase) -> Result<(), String> {
     let problem = case.problem::<T>();
     let steps = problem
         .run_steps(&device.device)
         .map_err(|error| format!("{}: {error}", problem.describe()))?;
     selective_agrees(device, &problem, &steps)?;
-    if device.device.kind() == DeviceKind::Cpu {
-        let whole = problem.run(&device.device).map_err(|e| e.to_string())?;
-        same_selective(&problem.describe(), &steps, &whole)?;
-    }
-    Ok(())
+    let whole = problem.run(&device.device).map_err(|e| e.to_string())?;
+    same_selective(&problem.describe(), &steps, &whole)
 }
