@@ -142,7 +142,11 @@ impl SelectiveCase {
             b: inputs.values(matrix),
             c: inputs.values(matrix),
             d_skip: self.skip.then(|| inputs.values(scan.channels)),
-            delta_bias: self.bias.then(|| inputs.values(scan.channels)),
+            delta_bias: self.bias.then(|| match scan.softplus {
+                true => inputs.values(scan.channels),
+                // A negative step size would make states grow past all bounds.
+                false => inputs.positive_values(scan.channels),
+            }),
             z: self.gate.then(|| inputs.values(elements)),
             h0: None,
         };

@@ -22,5 +22,5 @@ pub const SCAN: &[DeviceKind] = &[DeviceKind::Cpu, DeviceKind::Emulated, DeviceK
 /// State updates that a test's case may take on this device.
 fn affords(device: &TestDevice, [batch, length, channels, state]: [usize; 4]) -> bool {
     let updates = batch * length * channels * state;
-    updates <= if device.cases.large { 1 << 21 } else { 1 << 12 }
+    updates <= if device.cases.large { 1 << 21 } else { 1 << 11 }
 }

@@ -96,7 +96,7 @@ fn random<T: Sample>(device: &TestDevice) -> Result<(), String> {
 }
 
 fn any_case(large: bool) -> impl Strategy<Value = SelectiveCase> {
-    let longest = if large { 300usize } else { 40 };
+    let longest = if large { 300usize } else { 20 };
     let length = prop_oneof![3 => 0..=20usize, 1 => 0..=longest];
     let sequences = prop_oneof![
         (0..=3usize, length.clone()).prop_map(|(batch, length)| (batch, length, None)),
@@ -106,8 +106,8 @@ fn any_case(large: bool) -> impl Strategy<Value = SelectiveCase> {
             Some(lengths)
         )),
     ];
-    let widest = if large { 20usize } else { 3 };
-    let state = prop_oneof![4 => 1..=17usize, 1 => 1..=if large { 256usize } else { 40 }];
+    let widest = if large { 20usize } else { 2 };
+    let state = prop_oneof![4 => 1..=17usize, 1 => 1..=if large { 256usize } else { 33 }];
     let options = any::<[bool; 7]>();
     (
         sequences,

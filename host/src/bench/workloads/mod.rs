@@ -5,6 +5,10 @@
 
 mod linear_scan;
 mod linear_scan_backward;
+mod projection;
+mod selective_scan;
+mod selective_scan_layer;
+mod selective_scan_step;
 
 use super::row::{Accuracy, Operations, Stream};
 use crate::device::{Device, DeviceKind};
@@ -64,7 +68,14 @@ pub struct Operation {
 }
 
 /// The operations that there are.
-pub const OPERATIONS: &[Operation] = &[linear_scan::OPERATION, linear_scan_backward::OPERATION];
+pub const OPERATIONS: &[Operation] = &[
+    linear_scan::OPERATION,
+    linear_scan_backward::OPERATION,
+    selective_scan::OPERATION,
+    projection::OPERATION,
+    selective_scan_layer::OPERATION,
+    selective_scan_step::OPERATION,
+];
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default)]
@@ -89,8 +100,11 @@ impl Selection {
         let mut work = Vec::new();
         for operation in self.chosen()? {
             match &self.shape {
-                // `all` means what this device can do.
-                Some(_) if self.is_all() && (operation.presets)(kind).is_empty() => {}
+                // `all` means what this device can do with these sizes.
+                Some(shape)
+                    if self.is_all()
+                        && ((operation.presets)(kind).is_empty()
+                            || Some(operation.sizes) != usual_sizes(shape.len())) => {}
                 Some(shape) => self.add_custom(operation, shape, &mut work)?,
                 None => work.extend((operation.presets)(kind).into_iter().filter(|w| {
                     let layout = w.layout();
@@ -169,6 +183,13 @@ impl Selection {
     }
 }
 
+/// What a shape of `count` sizes means unless an operation is named: what it means to the
+/// first operation that takes so many.
+fn usual_sizes(count: usize) -> Option<&'static str> {
+    let mut sizes = OPERATIONS.iter().map(|operation| operation.sizes);
+    sizes.find(|sizes| sizes.split(',').count() == count)
+}
+
 /// A layout's name in tables and on the command line.
 pub fn layout_name(layout: Layout) -> &'static str {
     match layout {
@@ -237,22 +258,34 @@ mod tests {
     /// oracle must accept what it computes, and find a planted fault and the poison.
     #[test]
     fn oracles_accept_what_is_right_and_nothing_else() {
+        accept(&[], &[2, 37, 5], 6 + 6);
+        accept(&[], &[2, 37, 5, 3], 6 + 3 + 3);
+        accept(&["step"], &[2, 5, 3], 3);
+    }
+
+    fn accept(operations: &[&str], shape: &[usize], count: usize) {
         let device = Device::cpu();
         let selection = Selection {
-            shape: Some(vec![2, 37, 5]),
+            operations: operations.iter().map(|name| (*name).to_owned()).collect(),
+            shape: Some(shape.to_vec()),
             dtypes: vec![DType::F32, DType::F16, DType::Bf16],
             layouts: vec![Layout::Bld, Layout::Bdl],
-            ..Selection::default()
         };
-        for work in selection.workloads(DeviceKind::Cpu).unwrap() {
+        let workloads = selection.workloads(DeviceKind::Cpu).unwrap();
+        assert_eq!(workloads.len(), count);
+        for work in workloads {
             let what = format!("{} {} {:?}", work.op(), work.dtype(), work.layout());
             let mut prepared = work.prepare(&device, 3).unwrap();
             prepared.poison().unwrap();
             assert!(!prepared.check().unwrap().ok(), "{what}: poison accepted");
-            prepared.launch().unwrap();
-            let accuracy = prepared.check().unwrap();
-            assert!(accuracy.ok(), "{what}: {accuracy:?}");
-            assert_eq!((accuracy.sampled, accuracy.of), (10, 10));
+            for _ in 0..3 {
+                prepared.launch().unwrap();
+                let accuracy = prepared.check().unwrap();
+                assert!(accuracy.ok(), "{what}: {accuracy:?}");
+                // Channels of all batch elements; rows of x.
+                let rows = if work.op() == "projection" { 74 } else { 10 };
+                assert_eq!((accuracy.sampled, accuracy.of), (rows, rows), "{what}");
+            }
             prepared.plant_fault().unwrap();
             prepared.launch().unwrap();
             assert!(!prepared.check().unwrap().ok(), "{what}: fault accepted");
