@@ -28,6 +28,8 @@ pub mod linear_scan;
 #[cfg(feature = "moe")]
 pub mod moe;
 pub mod scan;
+#[cfg(feature = "selective-scan")]
+pub mod selective_scan;
 
 use simt::EntryInfo;
 
@@ -67,6 +69,12 @@ pub const FAMILIES: &[Family] = &[
         module: moe::MODULE,
         feature: "moe",
         entries: moe::ENTRIES,
+    },
+    #[cfg(feature = "selective-scan")]
+    Family {
+        module: selective_scan::MODULE,
+        feature: "selective-scan",
+        entries: selective_scan::ENTRIES,
     },
 ];
 

@@ -17,12 +17,13 @@ struct Convergent {
 }
 
 /// What the kernel's source asks for, after inlining: every entry point is `scan_tiles` for
-/// another type, layout or tile. Nine barriers, two of them with a vote of the block (the
-/// ticket, the tile's copy, the maps, the look-back's reach, its maps, the choice of the
-/// serial way, each of its turns, its end, the states); the votes are the soundness of the
-/// maps and the two of the look-back.
+/// another type, layout or tile. Ten barriers, three of them with a vote of the block (the
+/// first ticket, the tile's copy, the maps and whether the state before the tile is missing,
+/// the look-back's reach, its maps, the choice of the serial way, each of its turns, its end,
+/// the scan, the results' copy); the votes are the soundness of the maps and the two of the
+/// look-back.
 const SCAN_TILES: Convergent = Convergent {
-    barriers: 9,
+    barriers: 10,
     shuffles: 0,
     votes: 3,
 };

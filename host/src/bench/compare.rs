@@ -38,6 +38,7 @@ impl PeerRow {
             "scan.backward" => "linear-scan-backward",
             "selective.scan" => "selective-scan",
             "selective.layer" => "layer",
+            "selective.proj" => "projection",
             "dispatch.index" => "route",
             "dispatch.copy" => "dispatch",
             other => other,

@@ -115,7 +115,64 @@ pub(crate) fn linear_scan_backward(kind: DeviceKind) -> Vec<Preset> {
             dtype: DType::F32,
             layout: Layout::Bld,
         }],
-        // No kernel yet; it comes with `GPU[0]`.
-        DeviceKind::Cuda | DeviceKind::Emulated => Vec::new(),
+        DeviceKind::Cuda => [DType::F32, DType::Bf16]
+            .into_iter()
+            .flat_map(|dtype| {
+                [Layout::Bld, Layout::Bdl].map(|layout| Preset {
+                    shape: GPU[0],
+                    dtype,
+                    layout,
+                })
+            })
+            .collect(),
+        DeviceKind::Emulated => Vec::new(),
+    }
+}
+
+/// `[B, L, D, N]`, element type and layout of the selective scan. On a GPU the sizes that the
+/// peers are measured at: one that fits the cache, a large model's, one long sequence, many
+/// states.
+pub(crate) fn selective_scan(kind: DeviceKind) -> Vec<([usize; 4], DType, Layout)> {
+    use DType::{Bf16, F32};
+    use Layout::{Bdl, Bld};
+    match kind {
+        DeviceKind::Cpu => [Bld, Bdl]
+            .map(|layout| (SELECTIVE_CPU, F32, layout))
+            .to_vec(),
+        DeviceKind::Cuda => vec![
+            (SELECTIVE_GPU, F32, Bld),
+            (SELECTIVE_GPU, F32, Bdl),
+            (SELECTIVE_GPU, Bf16, Bld),
+            (SELECTIVE_GPU, Bf16, Bdl),
+            ([8, 2048, 5120, 16], Bf16, Bld),
+            ([1, 65536, 2048, 16], Bf16, Bld),
+            ([2, 4096, 4096, 128], Bf16, Bld),
+        ],
+        DeviceKind::Emulated => Vec::new(),
+    }
+}
+
+const SELECTIVE_GPU: [usize; 4] = [16, 2048, 256, 16];
+const SELECTIVE_CPU: [usize; 4] = [2, 2048, 256, 16];
+
+/// `[B, L, D, N]` and element type of a layer, and of its projections alone.
+pub(crate) fn projection(kind: DeviceKind) -> Vec<([usize; 4], DType)> {
+    match kind {
+        DeviceKind::Cpu => vec![(SELECTIVE_CPU, DType::F32)],
+        DeviceKind::Cuda => [DType::F32, DType::Bf16]
+            .map(|dtype| (SELECTIVE_GPU, dtype))
+            .to_vec(),
+        DeviceKind::Emulated => Vec::new(),
+    }
+}
+
+/// `[B, D, N]` and element type of the step: a batch of a large model's decoding.
+pub(crate) fn selective_scan_step(kind: DeviceKind) -> Vec<([usize; 3], DType)> {
+    match kind {
+        DeviceKind::Cpu => vec![([64, 1024, 16], DType::F32)],
+        DeviceKind::Cuda => [DType::Bf16, DType::F32]
+            .map(|dtype| ([64, 5120, 16], dtype))
+            .to_vec(),
+        DeviceKind::Emulated => Vec::new(),
     }
 }

@@ -5,6 +5,7 @@ mod chunked;
 mod combine;
 mod dispatch;
 mod info;
+mod layer;
 mod moe;
 mod names;
 mod output;
@@ -13,7 +14,11 @@ mod progress;
 mod report;
 mod route;
 mod scan;
+mod selective;
+mod selective_scan;
 mod source;
+mod step;
+mod tensors;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -46,6 +51,7 @@ Examples:
   ferroseq info
   ferroseq scan --a a.npy --b b.npy --out h.npy
   ferroseq route --expert-ids ids.npy --experts 64 --out plan.safetensors
+  ferroseq selective-scan --input mamba.safetensors --out y.npy
   ferroseq bench --json bench.json --plot bench.svg
   ferroseq scan --input gates.safetensors --name a=gate --out states.safetensors --json"
 )]
@@ -60,6 +66,9 @@ enum Command {
     Route(Box<route::Args>),
     Dispatch(Box<dispatch::Args>),
     Combine(Box<combine::Args>),
+    SelectiveScan(Box<selective_scan::Args>),
+    Layer(Box<layer::Args>),
+    Step(Box<step::Args>),
     Info(info::Args),
     Bench(bench::Args),
 }
@@ -71,6 +80,9 @@ pub fn main() -> ExitCode {
         Command::Route(args) => route::run(*args),
         Command::Dispatch(args) => dispatch::run(*args),
         Command::Combine(args) => combine::run(*args),
+        Command::SelectiveScan(args) => selective_scan::run(*args),
+        Command::Layer(args) => layer::run(*args),
+        Command::Step(args) => step::run(*args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(args),
     };

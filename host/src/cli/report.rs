@@ -15,6 +15,9 @@ pub struct Report {
     dtype: &'static str,
     /// `[B, L, D]`, whatever the layout.
     shape: [usize; 3],
+    /// N, of operations with a state of several numbers a channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<usize>,
     layout: &'static str,
     seconds: f64,
     bytes: u64,
@@ -23,24 +26,22 @@ pub struct Report {
 }
 
 impl Report {
-    /// `streams` tensors of this shape went through memory in `time`.
+    /// The operation moved so many bytes in `time`.
     pub fn new(
         operation: &'static str,
         device: &Device,
         dtype: DType,
         shape: [usize; 3],
         layout: Layout,
-        (streams, time): (u64, Duration),
-        outputs: &[&Path],
+        (bytes, time): (u64, Duration),
     ) -> Self {
-        let elements = shape.iter().map(|&size| size as u64).product::<u64>();
-        let bytes = streams * elements * dtype.size() as u64;
         let seconds = time.as_secs_f64();
         Self {
             operation,
             device: device.to_string(),
             dtype: dtype.name(),
             shape,
+            state: None,
             layout: match layout {
                 Layout::Bld => "bld",
                 Layout::Bdl => "bdl",
@@ -52,8 +53,22 @@ impl Report {
             } else {
                 0.0
             },
-            outputs: outputs.iter().map(|path| path.to_path_buf()).collect(),
+            outputs: Vec::new(),
         }
+    }
+
+    /// The state size N.
+    pub fn state(self, state: usize) -> Self {
+        Self {
+            state: Some(state),
+            ..self
+        }
+    }
+
+    /// The files that were written.
+    pub fn wrote<'a>(self, outputs: impl IntoIterator<Item = &'a Path>) -> Self {
+        let outputs = outputs.into_iter().map(Path::to_path_buf).collect();
+        Self { outputs, ..self }
     }
 
     pub fn print(&self, json: bool) -> anyhow::Result<()> {
@@ -66,9 +81,13 @@ impl Report {
             .iter()
             .map(|p| p.display().to_string())
             .collect();
+        let state = match self.state {
+            Some(state) => format!(", N = {state}"),
+            None => String::new(),
+        };
         output::print(&format!(
             "device  {}\n\
-             tensor  {} [B, L, D] = [{batch}, {length}, {channels}], layout {}\n\
+             tensor  {} [B, L, D] = [{batch}, {length}, {channels}]{state}, layout {}\n\
              time    {:.3} ms for {:.1} MB, {:.1} GB/s\n\
              wrote   {}",
             self.device,

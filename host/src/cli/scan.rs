@@ -161,7 +161,7 @@ impl Args {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LayoutArg {
+pub enum LayoutArg {
     /// [B, L, D]: the channels of a time step are neighbours
     Bld,
     /// [B, D, L]: the time steps of a channel are neighbours
@@ -191,7 +191,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         .into_iter()
         .flatten()
         .collect();
-    let outputs: Vec<&Path> = outputs.iter().map(PathBuf::as_path).collect();
+    let outputs = outputs.iter().map(PathBuf::as_path);
     let (device, dtype, scan) = (job.device.clone(), job.dtype, job.scan);
     let chunk = chunk.map(|steps| usize::try_from(steps).unwrap_or(usize::MAX));
     let time = match dtype {
@@ -200,8 +200,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         _ => job.run::<f32>(chunk),
     }?;
     let shape = [scan.batch, scan.length, scan.channels];
-    let timing = (STREAMS, time);
-    Report::new(NAME, &device, dtype, shape, scan.layout, timing, &outputs).print(json)
+    let elements = shape.iter().map(|&size| size as u64).product::<u64>();
+    let bytes = STREAMS * elements * dtype.size() as u64;
+    Report::new(NAME, &device, dtype, shape, scan.layout, (bytes, time))
+        .wrote(outputs)
+        .print(json)
 }
 
 /// Combinations that clap's attributes cannot say: usage errors all the same.
@@ -399,7 +402,7 @@ pub fn stage_npy(path: &Path, tensor: &Tensor, progress: impl FnMut(u64)) -> io:
     Ok(writer.finish())
 }
 
-fn load_offsets(source: Source) -> anyhow::Result<Vec<i64>> {
+pub fn load_offsets(source: Source) -> anyhow::Result<Vec<i64>> {
     source.expect_type(&[DType::I32, DType::I64])?;
     source.expect_rank::<1>("[S + 1]")?;
     Ok(match source.load(|_| {})?.data {
@@ -408,7 +411,7 @@ fn load_offsets(source: Source) -> anyhow::Result<Vec<i64>> {
     })
 }
 
-fn offsets_of(lengths: &[i64]) -> anyhow::Result<Vec<i64>> {
+pub fn offsets_of(lengths: &[i64]) -> anyhow::Result<Vec<i64>> {
     let mut offsets = vec![0i64];
     let mut end = 0i64;
     for length in lengths {

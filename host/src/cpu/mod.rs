@@ -9,11 +9,16 @@ pub(crate) mod dispatch;
 pub(crate) mod dispatch_backward;
 pub(crate) mod linear_scan;
 pub(crate) mod linear_scan_backward;
+pub(crate) mod projection;
 pub(crate) mod route;
+pub(crate) mod selective_scan;
+pub(crate) mod selective_scan_step;
 
 mod lanes;
+mod math;
 mod moe;
 mod pieces;
+mod selective_tile;
 
 use crate::buffer::{Buffer, Storage};
 use crate::dtype::Data;

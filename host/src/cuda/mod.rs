@@ -22,3 +22,5 @@ pub use device::CudaDevice;
 pub use event::{Event, time_us};
 pub use graph::Graph;
 pub use properties::Properties;
+#[cfg(test)]
+pub(crate) use tests::first_gpu;

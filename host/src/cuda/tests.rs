@@ -14,12 +14,16 @@ const MODULE: &str = "test";
 
 /// The first GPU, with the kernels of `tests.ptx`.
 fn gpu(test: &str) -> Option<(Device, Arc<CudaDevice>)> {
+    let device = first_gpu(test)?;
+    let cuda = Arc::clone(device.as_cuda().expect("a GPU"));
+    cuda.modules.preload(&cuda, MODULE, PTX);
+    Some((device, cuda))
+}
+
+/// The first GPU; `None`, visibly, where there is none.
+pub(crate) fn first_gpu(test: &str) -> Option<Device> {
     match Device::cuda(0) {
-        Ok(device) => {
-            let cuda = Arc::clone(device.as_cuda().expect("a GPU"));
-            cuda.modules.preload(&cuda, MODULE, PTX);
-            Some((device, cuda))
-        }
+        Ok(device) => Some(device),
         Err(error) if std::env::var("FERROSEQ_REQUIRE_CUDA").is_ok_and(|value| value == "1") => {
             panic!("FERROSEQ_REQUIRE_CUDA=1, but {error}")
         }

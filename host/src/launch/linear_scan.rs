@@ -61,7 +61,7 @@ pub(super) fn scratch(
     }
 }
 
-fn orientation(layout: Layout) -> Orientation {
+pub(super) fn orientation(layout: Layout) -> Orientation {
     match layout {
         Layout::Bld => Orientation::Rows,
         Layout::Bdl => Orientation::Columns,

@@ -8,8 +8,12 @@ pub(crate) mod dispatch;
 pub(crate) mod dispatch_backward;
 pub(crate) mod linear_scan;
 pub(crate) mod linear_scan_backward;
+#[cfg(test)]
+mod modular_tests;
 mod moe;
 pub(crate) mod route;
+pub(crate) mod selective_scan;
+pub(crate) mod selective_scan_step;
 
 use crate::buffer::Buffer;
 use crate::dtype::Data;
@@ -18,6 +22,9 @@ use gpu_kernels::linear_scan::{
     self as scan_kernels, LinearScanBackwardParams, LinearScanParams, backward,
 };
 use gpu_kernels::moe::{self as moe_kernels, CombineBackwardParams, CombineParams};
+use gpu_kernels::selective_scan::{
+    self as selective, SelectiveScanParams, SelectiveScanStepParams,
+};
 use gpu_kernels::simt::{Entry, Global, LaunchShape, Multiprocessors};
 
 /// A device that runs kernels: the GPU, or the emulator.
@@ -76,6 +83,24 @@ pub trait Kernels: gpu_kernels::simt::Element {
     type CombineBackward: Entry<Params = CombineBackwardParams<Self>>;
     /// Gradients of the combine of rows of any width.
     type CombineBackwardAny: Entry<Params = CombineBackwardParams<Self>>;
+    /// Selective scan over `[B, L, D]`, 2 states a lane.
+    type SelectiveRows2: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 4 states a lane.
+    type SelectiveRows4: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 8 states a lane.
+    type SelectiveRows8: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, 2 states a lane.
+    type SelectiveColumns2: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 4 states a lane.
+    type SelectiveColumns4: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 8 states a lane.
+    type SelectiveColumns8: Entry<Params = SelectiveScanParams<Self>>;
+    /// One step of the selective scan, 2 states a lane.
+    type SelectiveStep2: Entry<Params = SelectiveScanStepParams<Self>>;
+    /// The same, 4 states a lane.
+    type SelectiveStep4: Entry<Params = SelectiveScanStepParams<Self>>;
+    /// The same, 8 states a lane.
+    type SelectiveStep8: Entry<Params = SelectiveScanStepParams<Self>>;
 }
 
 impl Kernels for f32 {
@@ -92,6 +117,15 @@ impl Kernels for f32 {
     type CombineAny = moe_kernels::CombineF32Any;
     type CombineBackward = moe_kernels::CombineBackwardF32;
     type CombineBackwardAny = moe_kernels::CombineBackwardF32Any;
+    type SelectiveRows2 = selective::SelectiveScanF32Rows2;
+    type SelectiveRows4 = selective::SelectiveScanF32Rows4;
+    type SelectiveRows8 = selective::SelectiveScanF32Rows8;
+    type SelectiveColumns2 = selective::SelectiveScanF32Columns2;
+    type SelectiveColumns4 = selective::SelectiveScanF32Columns4;
+    type SelectiveColumns8 = selective::SelectiveScanF32Columns8;
+    type SelectiveStep2 = selective::SelectiveScanStepF32Lanes2;
+    type SelectiveStep4 = selective::SelectiveScanStepF32Lanes4;
+    type SelectiveStep8 = selective::SelectiveScanStepF32Lanes8;
 }
 
 impl Kernels for half::f16 {
@@ -108,6 +142,15 @@ impl Kernels for half::f16 {
     type CombineAny = moe_kernels::CombineF16Any;
     type CombineBackward = moe_kernels::CombineBackwardF16;
     type CombineBackwardAny = moe_kernels::CombineBackwardF16Any;
+    type SelectiveRows2 = selective::SelectiveScanF16Rows2;
+    type SelectiveRows4 = selective::SelectiveScanF16Rows4;
+    type SelectiveRows8 = selective::SelectiveScanF16Rows8;
+    type SelectiveColumns2 = selective::SelectiveScanF16Columns2;
+    type SelectiveColumns4 = selective::SelectiveScanF16Columns4;
+    type SelectiveColumns8 = selective::SelectiveScanF16Columns8;
+    type SelectiveStep2 = selective::SelectiveScanStepF16Lanes2;
+    type SelectiveStep4 = selective::SelectiveScanStepF16Lanes4;
+    type SelectiveStep8 = selective::SelectiveScanStepF16Lanes8;
 }
 
 impl Kernels for half::bf16 {
@@ -124,4 +167,13 @@ impl Kernels for half::bf16 {
     type CombineAny = moe_kernels::CombineBf16Any;
     type CombineBackward = moe_kernels::CombineBackwardBf16;
     type CombineBackwardAny = moe_kernels::CombineBackwardBf16Any;
+    type SelectiveRows2 = selective::SelectiveScanBf16Rows2;
+    type SelectiveRows4 = selective::SelectiveScanBf16Rows4;
+    type SelectiveRows8 = selective::SelectiveScanBf16Rows8;
+    type SelectiveColumns2 = selective::SelectiveScanBf16Columns2;
+    type SelectiveColumns4 = selective::SelectiveScanBf16Columns4;
+    type SelectiveColumns8 = selective::SelectiveScanBf16Columns8;
+    type SelectiveStep2 = selective::SelectiveScanStepBf16Lanes2;
+    type SelectiveStep4 = selective::SelectiveScanStepBf16Lanes4;
+    type SelectiveStep8 = selective::SelectiveScanStepBf16Lanes8;
 }

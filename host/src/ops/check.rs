@@ -78,6 +78,7 @@ pub(crate) fn states(
         packed,
         sequences,
         channels,
+        size: None,
         elements: 0,
     };
     states.elements = sequences
@@ -94,14 +95,49 @@ pub(crate) struct States {
     packed: bool,
     sequences: usize,
     channels: usize,
+    /// N, for states that are vectors.
+    size: Option<usize>,
     pub elements: usize,
 }
 
 impl States {
+    /// The same with N numbers a channel.
+    pub(crate) fn of_size(mut self, operation: &'static str, size: usize) -> Result<Self> {
+        self.size = Some(size);
+        self.elements = product(operation, &[self.sequences, self.channels, size], || {
+            self.shape()
+        })?;
+        Ok(self)
+    }
+
     pub(crate) fn shape(&self) -> String {
         let name = if self.packed { "S" } else { "B" };
-        format!("[{name}, D] = [{}, {}]", self.sequences, self.channels)
+        let (sequences, channels) = (self.sequences, self.channels);
+        match self.size {
+            Some(size) => format!("[{name}, D, N] = [{sequences}, {channels}, {size}]"),
+            None => format!("[{name}, D] = [{sequences}, {channels}]"),
+        }
     }
+}
+
+/// The product of a shape's sizes, if that many 8-byte elements have addresses.
+pub(crate) fn product(
+    operation: &'static str,
+    factors: &[usize],
+    shape: impl FnOnce() -> String,
+) -> Result<usize> {
+    let addressable = |n: &usize| {
+        n.checked_mul(8)
+            .is_some_and(|bytes| isize::try_from(bytes).is_ok())
+    };
+    factors
+        .iter()
+        .try_fold(1usize, |n, &factor| n.checked_mul(factor))
+        .filter(addressable)
+        .ok_or_else(|| Error::TooLarge {
+            operation,
+            shape: shape(),
+        })
 }
 
 /// B x L x D, if that many 8-byte elements have addresses.
@@ -112,17 +148,9 @@ pub(crate) fn elements(
     length: usize,
     channels: usize,
 ) -> Result<usize> {
-    batch
-        .checked_mul(length)
-        .and_then(|n| n.checked_mul(channels))
-        .filter(|n| {
-            n.checked_mul(8)
-                .is_some_and(|bytes| isize::try_from(bytes).is_ok())
-        })
-        .ok_or_else(|| Error::TooLarge {
-            operation,
-            shape: sequence_shape(layout, batch, length, channels),
-        })
+    product(operation, &[batch, length, channels], || {
+        sequence_shape(layout, batch, length, channels)
+    })
 }
 
 /// Rows x H, if that many 8-byte elements have addresses.

@@ -1,7 +1,8 @@
 //! Input files, right and wrong, written by the formats' specifications, and output files
 //! read back.
 
-use ferroseq_tests::{Outcome, Problem, Sample};
+use ferroseq::ops::{Layout, SelectiveScan};
+use ferroseq_tests::{Outcome, Problem, Sample, SelectiveProblem};
 use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
@@ -118,8 +119,8 @@ pub fn read_tensor<T: Stored>(file: &[u8], name: &str, shape: &[usize]) -> Vec<T
 pub fn shape_of<T>(problem: &Problem<T>) -> [usize; 3] {
     let scan = problem.scan;
     match scan.layout {
-        ferroseq::ops::Layout::Bld => [scan.batch, scan.length, scan.channels],
-        ferroseq::ops::Layout::Bdl => [scan.batch, scan.channels, scan.length],
+        Layout::Bld => [scan.batch, scan.length, scan.channels],
+        Layout::Bdl => [scan.batch, scan.channels, scan.length],
     }
 }
 
@@ -158,6 +159,70 @@ pub fn safetensors_inputs<T: Sample + Stored>(problem: &Problem<T>) -> Vec<u8> {
         tensors.push(tensor("cu_seqlens", &[offsets.len()], offsets));
     }
     safetensors(&tensors)
+}
+
+/// The inputs of a selective scan: each tensor's name and shape as its files have them, and
+/// the tensor. B and C without groups have three dimensions.
+pub fn selective_inputs<T: Sample + Stored>(problem: &SelectiveProblem<T>) -> Vec<Tensor> {
+    let SelectiveScan {
+        batch: b,
+        length: l,
+        channels: d,
+        state: n,
+        groups: g,
+        layout,
+        ..
+    } = problem.scan;
+    let (x, matrix) = match (layout, g) {
+        (Layout::Bld, 1) => ([b, l, d], vec![b, l, n]),
+        (Layout::Bld, _) => ([b, l, d], vec![b, l, g, n]),
+        (Layout::Bdl, 1) => ([b, d, l], vec![b, n, l]),
+        (Layout::Bdl, _) => ([b, d, l], vec![b, g, n, l]),
+    };
+    let a = if problem.log { "A_log" } else { "A" };
+    let mut tensors = vec![
+        tensor("x", &x, &problem.x),
+        tensor("delta", &x, &problem.delta),
+        tensor(a, &[d, n], &problem.a),
+        tensor("B", &matrix, &problem.b),
+        tensor("C", &matrix, &problem.c),
+    ];
+    let parameters = [
+        ("D_skip", &problem.d_skip),
+        ("delta_bias", &problem.delta_bias),
+    ];
+    for (name, values) in parameters {
+        tensors.extend(values.iter().map(|values| tensor(name, &[d], values)));
+    }
+    tensors.extend(problem.z.iter().map(|z| tensor("z", &x, z)));
+    let states = [problem.sequences(), d, n];
+    tensors.extend(problem.h0.iter().map(|h0| tensor("h0", &states, h0)));
+    let offsets = problem.offsets.iter();
+    tensors.extend(offsets.map(|o| tensor("cu_seqlens", &[o.len()], o)));
+    tensors
+}
+
+impl Tensor {
+    /// Its name and its own `.npy` file.
+    pub fn npy(&self) -> (String, Vec<u8>) {
+        let descr = match self.dtype {
+            Dtype::F32 => "<f4",
+            Dtype::F16 => "<f2",
+            Dtype::I64 => "<i8",
+            other => panic!("{other:?} in .npy"),
+        };
+        let file = npy_bytes(descr, false, &self.shape, &self.data);
+        (self.name.to_owned(), file)
+    }
+
+    /// The same under another name.
+    pub fn renamed(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 /// `h.npy` and `hT.npy` as what a run returned.

@@ -7,3 +7,5 @@ mod info;
 mod moe;
 mod scan;
 pub mod scene;
+mod selective;
+mod selective_errors;

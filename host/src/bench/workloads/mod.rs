@@ -7,7 +7,11 @@ mod combine;
 mod dispatch;
 mod linear_scan;
 mod linear_scan_backward;
+mod projection;
 mod route;
+mod selective_scan;
+mod selective_scan_layer;
+mod selective_scan_step;
 
 use super::row::{Accuracy, Operations, Stream};
 use crate::device::{Device, DeviceKind};
@@ -74,6 +78,10 @@ pub const OPERATIONS: &[Operation] = &[
     dispatch::OPERATION,
     dispatch::WITH_ROUTE,
     combine::OPERATION,
+    selective_scan::OPERATION,
+    projection::OPERATION,
+    selective_scan_layer::OPERATION,
+    selective_scan_step::OPERATION,
 ];
 
 /// What the user asked for.
@@ -259,6 +267,9 @@ mod tests {
         for operation in OPERATIONS {
             match (operation.name, operation.sizes) {
                 (_, "B,L,D") => oracle_of(operation, &[2, 37, 5], 10),
+                ("projection", "B,L,D,N") => oracle_of(operation, &[2, 37, 5, 3], 74),
+                (_, "B,L,D,N") => oracle_of(operation, &[2, 37, 5, 3], 10),
+                (_, "B,D,N") => oracle_of(operation, &[2, 5, 3], 10),
                 (_, "T,E,K") => oracle_of(operation, &[37, 5, 3], 37),
                 ("combine", "T,H,E,K") => oracle_of(operation, &[37, 13, 5, 3], 37),
                 (_, "T,H,E,K") => oracle_of(operation, &[37, 13, 5, 3], 111),
@@ -279,15 +290,19 @@ mod tests {
             dtypes,
             layouts: vec![Layout::Bld, Layout::Bdl],
         };
-        for work in selection.workloads(DeviceKind::Cpu).unwrap() {
+        let workloads = selection.workloads(DeviceKind::Cpu).unwrap();
+        assert!(!workloads.is_empty());
+        for work in workloads {
             let what = format!("{} {} {:?}", work.op(), work.dtype(), work.layout());
             let mut prepared = work.prepare(&device, 3).unwrap();
             prepared.poison().unwrap();
             assert!(!prepared.check().unwrap().ok(), "{what}: poison accepted");
-            prepared.launch().unwrap();
-            let accuracy = prepared.check().unwrap();
-            assert!(accuracy.ok(), "{what}: {accuracy:?}");
-            assert_eq!((accuracy.sampled, accuracy.of), (rows, rows), "{what}");
+            for _ in 0..3 {
+                prepared.launch().unwrap();
+                let accuracy = prepared.check().unwrap();
+                assert!(accuracy.ok(), "{what}: {accuracy:?}");
+                assert_eq!((accuracy.sampled, accuracy.of), (rows, rows), "{what}");
+            }
             prepared.plant_fault().unwrap();
             prepared.launch().unwrap();
             assert!(!prepared.check().unwrap().ok(), "{what}: fault accepted");
@@ -306,10 +321,18 @@ mod tests {
             work.iter().map(|work| work.op()).collect()
         };
         let scans = ["linear-scan", "linear-scan-backward"];
-        assert_eq!(names(&[1, 16384, 256]), scans);
-        let moe = ["dispatch", "route-dispatch", "combine"];
-        assert_eq!(names(&[64, 16, 8, 2]), moe);
-        assert_eq!(names(&[64, 8, 2]), [&scans[..], &["route"]].concat());
+        assert_eq!(names(&[1, 64, 256])[..2], scans);
+        let four = [
+            "dispatch",
+            "route-dispatch",
+            "combine",
+            "selective-scan",
+            "projection",
+            "layer",
+        ];
+        assert_eq!(names(&[64, 16, 8, 2]), four);
+        let three = [&scans[..], &["route", "step"]].concat();
+        assert_eq!(names(&[64, 8, 2]), three);
         let none = Selection {
             shape: Some(vec![5; 5]),
             ..Selection::default()
