@@ -18,14 +18,14 @@ entries! {
     /// One read, one write: `out = a`.
     Copy = ceiling_copy(StreamParams) => stream::copy::<false>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
-    /// [`struct@Copy`] that passes the L1 by, and whose written lines are the first to leave the L2.
-    CopyOnce = ceiling_copy_once(StreamParams) => stream::copy::<true>,
+    /// [`struct@Copy`] by asynchronous copies, and whose written lines are the first to leave the L2.
+    CopyStaged = ceiling_copy_staged(StreamParams) => stream::copy::<true>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
     /// Two reads, one write: `out = scale * a + b`, the traffic of a linear scan.
     Triad = ceiling_triad(StreamParams) => stream::triad::<false>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
-    /// [`Triad`] that passes the L1 by, and whose written lines are the first to leave the L2.
-    TriadOnce = ceiling_triad_once(StreamParams) => stream::triad::<true>,
+    /// [`Triad`] by asynchronous copies, and whose written lines are the first to leave the L2.
+    TriadStaged = ceiling_triad_staged(StreamParams) => stream::triad::<true>,
         bounds(policy::BLOCK, policy::MIN_BLOCKS);
     /// One write: `out = scale`.
     Write = ceiling_write(StreamParams) => stream::write::<false>,

@@ -14,6 +14,9 @@ pub const BLOCK: u32 = 256;
 /// several times what covers the latency of HBM at its full rate.
 pub const IN_FLIGHT: u32 = 4;
 
+/// Shared memory of a streaming kernel that reads through it: two arrays.
+const STAGE_BYTES: u32 = 2 * IN_FLIGHT * BLOCK * 16;
+
 /// Blocks of a streaming kernel on a multiprocessor at once: leaves 64 registers a
 /// thread, so that all loads of a tile stand in registers.
 pub const MIN_BLOCKS: u32 = 4;
@@ -55,7 +58,7 @@ pub fn stream_launches(groups: u64, multiprocessors: u32) -> impl Iterator<Item 
         .filter(move |&blocks| 0 < blocks && blocks < tiles)
         .chain((tiles > 0).then_some(tiles))
         .chain(thin.filter(move |&blocks| blocks > tiles))
-        .map(|blocks| LaunchShape::linear(blocks, BLOCK, 0))
+        .map(|blocks| LaunchShape::linear(blocks, BLOCK, STAGE_BYTES))
 }
 
 /// The launch of an arithmetic kernel: every thread the card has.

@@ -78,13 +78,13 @@ fn stream<K: Entry<Params = StreamParams>>(reads: usize, expected: impl Fn(usize
 #[test]
 fn copies_copy() {
     stream::<Copy>(1, A);
-    stream::<CopyOnce>(1, A);
+    stream::<CopyStaged>(1, A);
 }
 
 #[test]
 fn triads_add() {
     stream::<Triad>(2, |i| 0.5f32.mul_add(A(i), B(i)));
-    stream::<TriadOnce>(2, |i| 0.5f32.mul_add(A(i), B(i)));
+    stream::<TriadStaged>(2, |i| 0.5f32.mul_add(A(i), B(i)));
 }
 
 #[test]

@@ -72,11 +72,11 @@ impl GpuMachine {
         let cuda = Arc::clone(&self.cuda);
         let mut best: Option<Rate> = None;
         for shape in policy::stream_launches(groups, cuda.properties().multiprocessors) {
-            for once in [false, true] {
+            for staged in [false, true] {
                 let pass = Pass {
                     shape,
                     groups,
-                    once,
+                    staged,
                 };
                 let times = self.cold(n, &mut || {
                     let Arrays { a, b, out } = &mut *arrays;
@@ -86,12 +86,12 @@ impl GpuMachine {
                         Stream::Write => ceilings::write(cuda.as_ref(), pass, 0.5, out),
                     }
                 })?;
-                let stores = if once {
-                    "streaming accesses"
+                let accesses = if staged {
+                    "asynchronous copies"
                 } else {
                     "plain accesses"
                 };
-                let variant = format!("{} blocks, {stores}", shape.grid[0]);
+                let variant = format!("{} blocks, {accesses}", shape.grid[0]);
                 let rate = Rate::new(bytes, timing(&times)?, variant);
                 if best.as_ref().is_none_or(|best| rate.rate > best.rate) {
                     best = Some(rate);
@@ -272,12 +272,12 @@ mod tests {
             let check = |launch: &dyn Fn(Pass, &mut Buffer<f32>) -> Result<()>,
                          expected: &dyn Fn(usize) -> f32| {
                 for shape in policy::stream_launches(groups, 3) {
-                    for once in [false, true] {
+                    for staged in [false, true] {
                         let mut out = machine.device.upload(&vec![f32::NAN; n + 4]).unwrap();
                         let pass = Pass {
                             shape,
                             groups,
-                            once,
+                            staged,
                         };
                         launch(pass, &mut out).unwrap();
                         let out = out.to_vec().unwrap();
@@ -316,7 +316,7 @@ mod tests {
         let pass = Pass {
             shape,
             groups,
-            once: false,
+            staged: false,
         };
         let mut copy = || ceilings::copy(cuda.as_ref(), pass, &a, &mut out);
         let warm = timed(&cuda, 100, &mut || Ok(()), &mut copy).unwrap();

@@ -4,8 +4,8 @@ use super::Launcher;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use gpu_kernels::ceilings::{
-    ArithmeticParams, Copy, CopyOnce, Empty, EmptyParams, Exp2, Fma, StreamParams, Triad,
-    TriadOnce, Write, WriteOnce, policy,
+    ArithmeticParams, Copy, CopyStaged, Empty, EmptyParams, Exp2, Fma, StreamParams, Triad,
+    TriadStaged, Write, WriteOnce, policy,
 };
 use gpu_kernels::simt::{Global, LaunchShape};
 
@@ -16,8 +16,8 @@ pub(crate) struct Pass {
     pub shape: LaunchShape,
     /// Groups of four elements in each array.
     pub groups: u64,
-    /// Whether written lines are the first to leave the L2.
-    pub once: bool,
+    /// Whether reads are asynchronous copies, and written lines the first to leave the L2.
+    pub staged: bool,
 }
 
 impl Pass {
@@ -48,8 +48,8 @@ pub(crate) fn copy(
         a: pass.view("a", a)?,
         ..pass.params(out, 0.0)?
     };
-    match pass.once {
-        true => device.launch::<CopyOnce>(pass.shape, params),
+    match pass.staged {
+        true => device.launch::<CopyStaged>(pass.shape, params),
         false => device.launch::<Copy>(pass.shape, params),
     }
 }
@@ -68,8 +68,8 @@ pub(crate) fn triad(
         b: pass.view("b", b)?,
         ..pass.params(out, scale)?
     };
-    match pass.once {
-        true => device.launch::<TriadOnce>(pass.shape, params),
+    match pass.staged {
+        true => device.launch::<TriadStaged>(pass.shape, params),
         false => device.launch::<Triad>(pass.shape, params),
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn write(
     out: &mut Buffer<f32>,
 ) -> Result<()> {
     let params = pass.params(out, value)?;
-    match pass.once {
+    match pass.staged {
         true => device.launch::<WriteOnce>(pass.shape, params),
         false => device.launch::<Write>(pass.shape, params),
     }
