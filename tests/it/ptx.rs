@@ -69,6 +69,23 @@ fn linear_scan_entries() {
     }
 }
 
+/// Every family: the entry points that the host launches, with the parameters that it passes.
+#[test]
+fn entries_of_every_family() {
+    for family in gpu_kernels::FAMILIES {
+        for (_, file) in files(family.module) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let found: BTreeMap<String, usize> = entries(&text)
+                .into_iter()
+                .map(|(name, entry)| (name, entry.parameter_bytes))
+                .collect();
+            let expected = family.entries.iter();
+            let expected = expected.map(|entry| (entry.name.to_owned(), entry.param_size));
+            assert_eq!(found, expected.collect(), "{}", file.display());
+        }
+    }
+}
+
 /// `(architecture, file)` of a module, for every architecture built.
 fn files(module: &str) -> Vec<(String, PathBuf)> {
     let folder = ptx_folder().map(|folder| folder.join("nvptx"));
