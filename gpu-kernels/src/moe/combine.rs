@@ -35,12 +35,12 @@ pub unsafe fn combine<P: Packet, const COLUMNS: usize, const COPIES: usize>(
     let end = (start + p.chunk).min(p.row_units);
     // SAFETY: a token below `tokens` has `top_k` entries; rows are below `row_count`.
     unsafe {
-        let row = own_row(&p, token);
         let mut weight = 1.0;
-        if row != NO_ROW && !p.weights.is_null() {
+        if !p.weights.is_null() && token < p.tokens && lane_id() < p.from.top_k {
             let entry = token as usize * p.from.top_k as usize + lane_id() as usize;
             weight = p.weights.load(entry);
         }
+        let row = own_row(&p, token);
         let kept = ballot(FULL_MASK, row != NO_ROW);
         let out = token as usize * p.row_units as usize;
         let mut unit = start + (thread & (step - 1));

@@ -15,6 +15,12 @@ pub trait Unit: Copy + 'static {
     /// It lies in the array, which is aligned to it.
     unsafe fn load(array: Global<u8>, index: usize) -> Self::Value;
 
+    /// [`load`](Self::load) of a unit that nobody on this multiprocessor reads again.
+    ///
+    /// # Safety
+    /// As [`load`](Self::load).
+    unsafe fn load_once(array: Global<u8>, index: usize) -> Self::Value;
+
     /// Writes unit `index`.
     ///
     /// # Safety
@@ -43,6 +49,12 @@ impl Unit for Vector {
     #[track_caller]
     unsafe fn load(array: Global<u8>, index: usize) -> [u32; 4] {
         // SAFETY: the caller's promise.
+        unsafe { array.cast::<u32>().load4(4 * index) }
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_once(array: Global<u8>, index: usize) -> [u32; 4] {
+        // SAFETY: the caller's promise.
         unsafe { array.cast::<u32>().load4_once(4 * index) }
     }
     #[inline(always)]
@@ -62,6 +74,12 @@ macro_rules! plain {
             #[inline(always)]
             #[track_caller]
             unsafe fn load(array: Global<u8>, index: usize) -> $t {
+                // SAFETY: the caller's promise.
+                unsafe { array.cast::<$t>().load(index) }
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load_once(array: Global<u8>, index: usize) -> $t {
                 // SAFETY: the caller's promise.
                 unsafe { array.cast::<$t>().load_once(index) }
             }

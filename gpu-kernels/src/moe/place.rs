@@ -10,24 +10,24 @@
 
 use super::RouteParams;
 use super::policy::route::{
-    ALONE_THREADS, Board, TILE_ITEMS, TILE_THREADS, table_stride, tile_step,
+    ALONE_ITEMS, ALONE_THREADS, Board, STAGED, TILE_ITEMS, TILE_THREADS, table_stride, tile_step,
 };
-use super::rank::{Counters, NONE, id, sum_before};
-use super::route::{bounds, experts, own_first};
+use super::rank::{self, Counters, NONE, id, sum_before};
+use super::route::{bounds, experts, own_first, read};
 use super::status;
 use crate::simt::thread::{block_idx_x, grid_dim_x, lane_id, sync_threads, thread_idx_x};
-use crate::simt::warp::{FULL_MASK, WARP_SIZE, ballot};
+use crate::simt::warp::WARP_SIZE;
 use crate::simt::{Global, Shared, atomic};
 
 /// Routes all entries in one block.
 ///
 /// # Safety
-/// One block, for at most `ALONE_THREADS * ITEMS` entries; arrays and shared memory as
-/// parameters and policy say.
+/// One block, for at most `ALONE_ENTRIES` entries; arrays and shared memory as parameters
+/// and policy say.
 #[inline(always)]
-pub unsafe fn alone<const ITEMS: usize>(p: RouteParams) {
+pub unsafe fn alone(p: RouteParams) {
     // SAFETY: the caller's promise.
-    unsafe { place::<ITEMS, ALONE_THREADS, true>(&p) }
+    unsafe { place::<ALONE_ITEMS, ALONE_THREADS, true>(&p) }
 }
 
 /// Routes one tile of the entries.
@@ -55,6 +55,9 @@ unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &R
     let starts = words.add(board.starts());
     let ends = words.add(board.ends());
     let (mut first, end) = if ALONE { (0, p.entries) } else { bounds(p) };
+    // One block has all rows, and mostly room for them: it writes them in order.
+    let staged = ALONE && p.row_count <= STAGED;
+    let stage = words.add(board.partials());
     // The experts whose sums this thread computes.
     let own = p.experts.div_ceil(THREADS);
     let own_first = (thread * own).min(p.experts);
@@ -62,11 +65,19 @@ unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &R
     // SAFETY: entries below `end`; shared words as `board` says, each thread's own between
     // two barriers; rows below `row_count`.
     unsafe {
-        let mut experts = experts::<ITEMS>(p, first, end);
+        let ids = read::<ITEMS>(p, first, end);
+        counters.clear();
         if !ALONE && p.summed == 0 {
             sum_columns::<THREADS>(p, words.add(board.partials()));
         }
-        counters.clear();
+        if staged {
+            let mut row = thread;
+            while row < p.row_count {
+                stage.store(row, NONE);
+                row += THREADS;
+            }
+        }
+        let mut experts = experts(p, &ids);
         let mut ranks = counters.count(&experts);
         sync_threads();
 
@@ -103,7 +114,16 @@ unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &R
         }
         sync_threads();
 
-        write::<ITEMS>(p, first, end, &experts, &ranks, counters, starts);
+        write::<ITEMS>(
+            p,
+            first,
+            end,
+            &experts,
+            &ranks,
+            counters,
+            starts,
+            staged.then_some(stage),
+        );
         if block_idx_x() == 0 {
             let mut expert = thread;
             while expert <= p.experts {
@@ -111,15 +131,25 @@ unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &R
                 expert += THREADS;
             }
         }
+        if staged {
+            sync_threads();
+            let mut row = thread;
+            while row < p.row_count {
+                p.sources.store(row as usize, stage.load(row) as i32);
+                row += THREADS;
+            }
+            return;
+        }
         pad::<THREADS>(p, starts, ends);
         if ALONE {
             return;
         }
         first += tile_step();
         while first < end {
-            experts = super::route::experts::<ITEMS>(p, first, end);
+            let ids = read(p, first, end);
             sync_threads();
             counters.clear();
+            experts = super::route::experts(p, &ids);
             ranks = counters.count(&experts);
             sync_threads();
             let mut expert = own_first;
@@ -128,7 +158,7 @@ unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &R
                 expert += 1;
             }
             sync_threads();
-            write::<ITEMS>(p, first, end, &experts, &ranks, counters, starts);
+            write::<ITEMS>(p, first, end, &experts, &ranks, counters, starts, None);
             first += tile_step();
         }
     }
@@ -157,6 +187,7 @@ unsafe fn write<const ITEMS: usize>(
     ranks: &[u32; ITEMS],
     counters: Counters,
     starts: Shared<u32>,
+    stage: Option<Shared<u32>>,
 ) {
     let first = first + own_first::<ITEMS>();
     // SAFETY: entries below `end`; a row below `row_count` has one entry.
@@ -177,23 +208,52 @@ unsafe fn write<const ITEMS: usize>(
             if entry < end {
                 p.slots.store(entry as usize, slots[i]);
                 p.rows.store(entry as usize, rows[i]);
-                if (rows[i] as u32) < p.row_count {
+                if let Some(stage) = stage {
+                    if (rows[i] as u32) < p.row_count {
+                        stage.store(rows[i] as u32, entry);
+                    }
+                } else if (rows[i] as u32) < p.row_count {
                     p.sources.store(rows[i] as usize, entry as i32);
                 }
             }
         });
-        if !p.status.is_null() {
-            unroll!(ITEMS, i => {
-                let entry = first + i as u32 * WARP_SIZE;
-                let bad = ballot(FULL_MASK, entry < end && experts[i] == NONE);
-                // The first of the warp's is enough.
-                if bad != 0 && lane_id() == bad.trailing_zeros() {
-                    let found = status::saturate(id(p.ids, p.wide != 0, entry));
-                    let position = status::entry(entry / p.top_k, entry % p.top_k);
-                    report(p.status, status::EXPERT_ID, position, found);
-                }
-            });
+        if p.status.is_null() {
+            return;
         }
+        let mut bad = false;
+        unroll!(ITEMS, i => {
+            bad |= first + (i as u32 * WARP_SIZE) < end && experts[i] == NONE;
+        });
+        if bad {
+            tell::<ITEMS>(p, first, end);
+        }
+    }
+}
+
+/// Tells of this thread's first entry with an id out of range.
+///
+/// # Safety
+/// It has one from `first` on.
+#[inline(always)]
+#[track_caller]
+unsafe fn tell<const ITEMS: usize>(p: &RouteParams, first: u32, end: u32) {
+    let mut entry = first;
+    while entry < end {
+        // SAFETY: an entry.
+        unsafe {
+            let found = id(p.ids, p.wide != 0, entry);
+            if rank::expert(found, p.experts) == NONE {
+                let position = status::entry(entry / p.top_k, entry % p.top_k);
+                report(
+                    p.status,
+                    status::EXPERT_ID,
+                    position,
+                    status::saturate(found),
+                );
+                return;
+            }
+        }
+        entry += WARP_SIZE;
     }
 }
 
@@ -239,7 +299,7 @@ unsafe fn pad<const THREADS: u32>(p: &RouteParams, starts: Shared<u32>, ends: Sh
 }
 
 /// Table rows that a thread reads at once.
-const ROWS: usize = 8;
+const ROWS: usize = 4;
 /// Parts that the table's rows are summed in.
 const PARTS: u32 = 8;
 

@@ -7,7 +7,7 @@
 
 use crate::simt::thread::{lane_id, sync_threads, thread_idx_x};
 use crate::simt::warp::{
-    FULL_MASK, WARP_SIZE, match_any, reduce_add, shuffle_idx, shuffle_up, sync_warp,
+    FULL_MASK, WARP_SIZE, ballot, reduce_add, shuffle_idx, shuffle_up, sync_warp,
 };
 use crate::simt::{Global, Shared};
 
@@ -67,7 +67,7 @@ impl Counters {
         let (own, below) = (self.own(), (1u32 << lane_id()) - 1);
         let mut peers = [0; ITEMS];
         unroll!(ITEMS, i => {
-            peers[i] = match_any(FULL_MASK, experts[i]);
+            peers[i] = peers_of(experts[i], self.experts);
         });
         let mut ranks = [0; ITEMS];
         unroll!(ITEMS, i => {
@@ -173,6 +173,28 @@ pub unsafe fn sum_before(value: u32, sums: Shared<u32>, warps: u32) -> u32 {
     reduce_add(FULL_MASK, other) + sum - value
 }
 
+/// The lanes that have the same expert as this one, as bits: a vote for each bit of its
+/// number.
+#[inline(always)]
+#[track_caller]
+fn peers_of(expert: u32, experts: u32) -> u32 {
+    let mut same = ballot(FULL_MASK, expert != NONE);
+    unroll!(5, i => { same &= agree(expert, i as u32); });
+    if experts > 32 {
+        unroll!(5, i => { same &= agree(expert, 5 + i as u32); });
+    }
+    same
+}
+
+/// The lanes that agree with this one on a bit.
+#[inline(always)]
+#[track_caller]
+fn agree(expert: u32, bit: u32) -> u32 {
+    let one = expert >> bit & 1 != 0;
+    let ones = ballot(FULL_MASK, one);
+    if one { ones } else { !ones }
+}
+
 /// The expert of an entry, [`NONE`] if its id is out of range.
 #[inline(always)]
 pub fn expert(id: i64, experts: u32) -> u32 {
@@ -197,6 +219,61 @@ pub unsafe fn id(ids: Global<i32>, wide: bool, entry: u32) -> i64 {
         } else {
             i64::from(ids.load(entry as usize))
         }
+    }
+}
+
+/// Ids that were asked for and are not looked at yet, so that they arrive together: as
+/// halves, because to make one of 64 bits would be to wait for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ids<const ITEMS: usize> {
+    low: [i32; ITEMS],
+    high: [i32; ITEMS],
+    wide: bool,
+}
+
+impl<const ITEMS: usize> Ids<ITEMS> {
+    /// Those of entries `first`, `first + step` and so on below `end`.
+    ///
+    /// # Safety
+    /// `ids` holds `end` entries, i64 if `wide`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn read(ids: Global<i32>, wide: bool, first: u32, step: u32, end: u32) -> Self {
+        let mut this = Self {
+            low: [-1; ITEMS],
+            high: [-1; ITEMS],
+            wide,
+        };
+        unroll!(ITEMS, i => {
+            let entry = first + i as u32 * step;
+            if entry < end {
+                let at = (entry as usize) << u32::from(wide);
+                // SAFETY: the caller's promise.
+                this.low[i] = unsafe { ids.load(at) };
+            }
+        });
+        if wide {
+            unroll!(ITEMS, i => {
+                let entry = first + i as u32 * step;
+                if entry < end {
+                    // SAFETY: the caller's promise.
+                    this.high[i] = unsafe { ids.load(2 * entry as usize + 1) };
+                }
+            });
+        }
+        this
+    }
+
+    /// The id of one of them, -1 if there was none.
+    #[inline(always)]
+    pub fn get(&self, item: usize) -> i64 {
+        let low = self.low[item];
+        let high = if self.wide {
+            self.high[item]
+        } else {
+            low >> 31
+        };
+        i64::from(high) << 32 | i64::from(low as u32)
     }
 }
 

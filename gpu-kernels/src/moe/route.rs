@@ -14,30 +14,29 @@
 
 use super::RouteParams;
 use super::policy::route::{TILE_ITEMS, TILE_THREADS, table_stride, tile_step};
-use super::rank::{Counters, NONE, expert, id};
+use super::rank::{Counters, Ids, NONE, expert};
 use crate::simt::Shared;
 use crate::simt::thread::{block_idx_x, lane_id, sync_threads, thread_idx_x};
 use crate::simt::warp::WARP_SIZE;
 
-/// The experts of this thread's entries in the run of a block's entries that begins at
+/// Asks for the ids of this thread's entries in the run of a block's entries that begins at
 /// `first`: a warp has `ITEMS` times 32 consecutive ones.
 ///
 /// # Safety
 /// `ids` holds `end` entries.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn experts<const ITEMS: usize>(p: &RouteParams, first: u32, end: u32) -> [u32; ITEMS] {
+pub unsafe fn read<const ITEMS: usize>(p: &RouteParams, first: u32, end: u32) -> Ids<ITEMS> {
     let first = first + own_first::<ITEMS>();
-    let mut ids = [-1; ITEMS];
-    unroll!(ITEMS, i => {
-        let entry = first + i as u32 * WARP_SIZE;
-        if entry < end {
-            // SAFETY: the caller's promise.
-            ids[i] = unsafe { id(p.ids, p.wide != 0, entry) };
-        }
-    });
+    // SAFETY: the caller's promise.
+    unsafe { Ids::read(p.ids, p.wide != 0, first, WARP_SIZE, end) }
+}
+
+/// The experts of these entries.
+#[inline(always)]
+pub fn experts<const ITEMS: usize>(p: &RouteParams, ids: &Ids<ITEMS>) -> [u32; ITEMS] {
     let mut experts = [NONE; ITEMS];
-    unroll!(ITEMS, i => { experts[i] = expert(ids[i], p.experts); });
+    unroll!(ITEMS, i => { experts[i] = expert(ids.get(i), p.experts); });
     experts
 }
 
@@ -65,11 +64,18 @@ pub unsafe fn count(p: RouteParams) {
     let (mut first, end) = bounds(&p);
     // SAFETY: entries below `end`, the block's own counters and row.
     unsafe {
+        let mut ids = read::<TILE_ITEMS>(&p, first, end);
         counters.clear();
-        while first < end {
-            let experts = experts::<TILE_ITEMS>(&p, first, end);
-            counters.count(&experts);
+        loop {
+            let experts = experts(&p, &ids);
             first += tile_step();
+            if first < end {
+                ids = read(&p, first, end);
+            }
+            counters.count(&experts);
+            if first >= end {
+                break;
+            }
         }
         sync_threads();
         let row = block_idx_x() as usize * table_stride(p.experts) as usize;

@@ -87,8 +87,7 @@ pub(super) fn launch<T: Element>(
         status: words(status),
         from: source.from,
         tokens: counts.tokens,
-        // The policy refused what 32 bits do not hold.
-        row_units: row_units as u32,
+        row_units: launch.row_units,
         chunk: launch.chunk,
         log2_team: launch.log2_team,
     };

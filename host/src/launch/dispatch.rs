@@ -1,14 +1,13 @@
 //! Dispatch on a device that runs kernels.
 
 use super::Launcher;
-use super::moe::{Counts, Places, covers, places, slot_arrays, too_large, units, words};
+use super::moe::{Counts, Places, covers, places, slot_arrays, too_large, words};
 use crate::error::Result;
-use crate::ops::moe::Sizes;
 use crate::ops::{Dispatch, DispatchArgs, Index, Payload, Routing, Status};
-use gpu_kernels::moe::policy::dispatch as policy;
+use gpu_kernels::moe::policy::dispatch::{self as policy, Way};
 use gpu_kernels::moe::{
-    DispatchByte, DispatchHalf, DispatchParams, DispatchSlots, DispatchVector, DispatchWord,
-    SlotArrays,
+    DispatchByte, DispatchGather, DispatchHalf, DispatchParams, DispatchSlots, DispatchVector,
+    DispatchVectors, DispatchWord, SlotArrays,
 };
 use gpu_kernels::simt::Global;
 
@@ -36,17 +35,22 @@ pub(crate) fn run<T: Payload, I: Index>(
         args.packed,
         sizes.row_elements()?,
     )?;
-    let (unit, row_units) = units(counts.hidden * T::DTYPE.size() as u64);
     let hidden = args.hidden.global().cast();
     let packed = args.packed.global().cast();
-    if let (Routing::Slots(slots), 16) = (&args.routing, unit) {
-        if let Some(launch) = at_once(&sizes, &counts, row_units) {
+    let shape = policy::Sizes {
+        tokens: counts.tokens,
+        top_k: counts.top_k,
+        rows: counts.rows,
+        row_bytes: counts.hidden * T::DTYPE.size() as u64,
+    };
+    if let (Routing::Slots(slots), true) = (&args.routing, shape.row_bytes > 0) {
+        if let Some(launch) = policy::slots(&shape, sizes.experts as u32) {
             let from = slot_arrays(&sizes, &counts, slots);
             let params = DispatchParams {
                 hidden,
                 packed,
                 from,
-                ..params(&counts, &launch, row_units, nowhere(), args.status)
+                ..params(&counts, &launch, nowhere(), args.status)
             };
             return device.launch::<DispatchSlots>(launch.shape, params);
         }
@@ -59,36 +63,24 @@ pub(crate) fn run<T: Payload, I: Index>(
         args.status,
         args.workspace,
     )?;
-    if row_units == 0 {
+    if shape.row_bytes == 0 {
         return Ok(());
     }
-    let launch =
-        policy::launch(counts.tokens, counts.rows, row_units).ok_or_else(|| too_large(&sizes))?;
+    let behind = places.source_count > counts.rows;
+    let launch = policy::launch(&shape, behind).ok_or_else(|| too_large(&sizes))?;
     let params = DispatchParams {
         hidden,
         packed,
-        ..params(&counts, &launch, row_units, places, args.status)
+        ..params(&counts, &launch, places, args.status)
     };
-    match unit {
-        16 => device.launch::<DispatchVector>(launch.shape, params),
-        4 => device.launch::<DispatchWord>(launch.shape, params),
-        2 => device.launch::<DispatchHalf>(launch.shape, params),
-        _ => device.launch::<DispatchByte>(launch.shape, params),
+    match launch.way {
+        Way::Vectors => device.launch::<DispatchVectors>(launch.shape, params),
+        Way::Vector => device.launch::<DispatchVector>(launch.shape, params),
+        Way::Gather => device.launch::<DispatchGather>(launch.shape, params),
+        Way::Word => device.launch::<DispatchWord>(launch.shape, params),
+        Way::Half => device.launch::<DispatchHalf>(launch.shape, params),
+        Way::Byte => device.launch::<DispatchByte>(launch.shape, params),
     }
-}
-
-/// The launch that takes all entries at once, if they are few and rows not empty.
-fn at_once(sizes: &Sizes, counts: &Counts, row_units: u64) -> Option<policy::Launch> {
-    if row_units == 0 {
-        return None;
-    }
-    policy::slots(
-        counts.tokens,
-        counts.top_k,
-        sizes.experts as u32,
-        counts.rows,
-        row_units,
-    )
 }
 
 /// For the kernel that finds the places itself.
@@ -105,7 +97,6 @@ const fn nowhere() -> Places {
 fn params(
     counts: &Counts,
     launch: &policy::Launch,
-    row_units: u64,
     places: Places,
     status: &mut Status,
 ) -> DispatchParams {
@@ -117,8 +108,7 @@ fn params(
         status: words(status),
         from: SlotArrays::absent(counts.top_k, counts.rows),
         tokens: counts.tokens,
-        // The policy refused what 32 bits do not hold.
-        row_units: row_units as u32,
+        row_units: launch.row_units,
         source_count: places.source_count,
         claimed: places.claimed.into(),
         chunk: launch.chunk,

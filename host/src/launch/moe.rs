@@ -163,12 +163,3 @@ pub(super) fn covers<T: Data>(
         shape: "what the kernel accesses".to_owned(),
     })
 }
-
-/// The largest unit of `bytes` bytes per row, and how many a row has.
-pub(super) fn units(bytes: u64) -> (u64, u64) {
-    let unit = [16, 4, 2]
-        .into_iter()
-        .find(|unit| bytes.is_multiple_of(*unit))
-        .unwrap_or(1);
-    (unit, bytes / unit)
-}

@@ -5,7 +5,7 @@ use super::moe::{covers, wide, words};
 use crate::error::{Error, Result};
 use crate::ops::{Index, InvalidIds, Route, RouteArgs};
 use gpu_kernels::moe::policy::route::{self as policy, Way};
-use gpu_kernels::moe::{RouteCount, RouteFew, RouteMany, RouteParams, RoutePlace, RouteTotals};
+use gpu_kernels::moe::{RouteAlone, RouteCount, RouteParams, RoutePlace, RouteTotals};
 use gpu_kernels::simt::Global;
 
 const NAME: &str = "route";
@@ -80,8 +80,7 @@ pub(crate) fn run<I: Index>(
         summed: 0,
     };
     match launch.way {
-        Way::Few(shape) => device.launch::<RouteFew>(shape, params),
-        Way::Many(shape) => device.launch::<RouteMany>(shape, params),
+        Way::Alone(shape) => device.launch::<RouteAlone>(shape, params),
         Way::Tiles {
             count,
             totals,

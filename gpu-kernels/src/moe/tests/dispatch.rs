@@ -1,10 +1,11 @@
 //! Dispatch by plans, claims and slots, of rows of every width.
 
 use super::*;
-use crate::moe::policy::{claim, dispatch as policy};
+use crate::moe::policy::claim;
+use crate::moe::policy::dispatch::{self as policy, Sizes, Way};
 use crate::moe::{
-    Claim, ClaimClear, ClaimParams, DispatchByte, DispatchHalf, DispatchParams, DispatchSlots,
-    DispatchVector, DispatchWord, SlotArrays,
+    Claim, ClaimClear, ClaimParams, DispatchByte, DispatchGather, DispatchHalf, DispatchParams,
+    DispatchSlots, DispatchVector, DispatchVectors, DispatchWord, SlotArrays,
 };
 
 /// A caller's slots.
@@ -104,26 +105,53 @@ fn packed(
     packed
 }
 
-fn unit(bytes: usize) -> usize {
-    [16, 4, 2]
-        .into_iter()
-        .find(|unit| bytes % unit == 0)
-        .unwrap_or(1)
+/// Launches the kernel that the policy chose.
+fn launch(bench: &Bench, launch: policy::Launch, params: DispatchParams) {
+    let params = with_shape(launch, params);
+    match launch.way {
+        Way::Vectors => bench.launch::<DispatchVectors>(launch.shape, params),
+        Way::Vector => bench.launch::<DispatchVector>(launch.shape, params),
+        Way::Gather => bench.launch::<DispatchGather>(launch.shape, params),
+        Way::Word => bench.launch::<DispatchWord>(launch.shape, params),
+        Way::Half => bench.launch::<DispatchHalf>(launch.shape, params),
+        Way::Byte => bench.launch::<DispatchByte>(launch.shape, params),
+    }
 }
 
-fn launch(bench: &Bench, bytes: usize, launch: policy::Launch, params: DispatchParams) {
-    let params = DispatchParams {
+fn with_shape(launch: policy::Launch, params: DispatchParams) -> DispatchParams {
+    DispatchParams {
+        row_units: launch.row_units,
         chunk: launch.chunk,
         log2_team: launch.log2_team,
         rows_per_team: launch.rows_per_team,
         ..params
-    };
-    match unit(bytes) {
-        16 => bench.launch::<DispatchVector>(launch.shape, params),
-        4 => bench.launch::<DispatchWord>(launch.shape, params),
-        2 => bench.launch::<DispatchHalf>(launch.shape, params),
-        _ => bench.launch::<DispatchByte>(launch.shape, params),
     }
+}
+
+/// The launches worth a test: what the policy chose for these sizes, and for rows of whole
+/// vectors what it would choose for more of them.
+fn launches(sizes: Sizes, behind: bool) -> Vec<policy::Launch> {
+    let mut launches = vec![policy::launch(&sizes, behind).unwrap()];
+    if launches[0].way == Way::Vector && launches[0].row_units > 32 {
+        // The grid of a dispatch with so many rows would be too large for these; its kernel
+        // and teams are not.
+        let many = Sizes {
+            tokens: sizes.tokens.max(1 << 20),
+            rows: sizes.rows.max(1 << 20),
+            ..sizes
+        };
+        let mut launch = policy::launch(&many, behind).unwrap();
+        let teams = policy::THREADS >> launch.log2_team;
+        let count = if launch.way == Way::Gather {
+            sizes.rows
+        } else {
+            launch.rows_per_team = launches[0].rows_per_team;
+            sizes.tokens.max(sizes.rows.div_ceil(32))
+        };
+        launch.shape.grid[0] = count.div_ceil(teams).max(1);
+        launches.push(launch);
+    }
+    launches
 }
 
 fn hidden(random: &mut SmallRng, tokens: usize, bytes: usize) -> Vec<u8> {
@@ -135,6 +163,7 @@ fn hidden(random: &mut SmallRng, tokens: usize, bytes: usize) -> Vec<u8> {
 #[test]
 fn plans_of_every_width() {
     let mut random = random(10);
+    let mut ways = std::collections::HashSet::new();
     // Units of each size: less than a warp, more than a team has in flight, several teams.
     let widths = [
         1,
@@ -158,42 +187,47 @@ fn plans_of_every_width() {
             let ids = ids(&mut random, tokens * top_k, 4);
             let plan = plan(&ids, 4, 9, 4, ids.len() + 16);
             let hidden = hidden(&mut random, tokens, bytes);
-            let bench = Bench::new(seed);
             // One row more than the plan knows of.
             let row_count = plan.sources.len() + 1;
-            let units = bytes / unit(bytes);
-            let out = bench.poisoned::<u8>(row_count * bytes);
-            let shape = policy::launch(tokens as u32, row_count as u32, units as u64).unwrap();
-            let params = DispatchParams {
-                hidden: bench.upload(&hidden).view,
-                packed: out.view,
-                rows: bench.upload(&plan.rows).view,
-                sources: bench.upload(&plan.sources).view.cast(),
-                status: bench.status.view,
-                from: SlotArrays::absent(top_k as u32, row_count as u32),
+            let sizes = Sizes {
                 tokens: tokens as u32,
-                row_units: units as u32,
-                source_count: plan.sources.len() as u32,
-                claimed: 0,
-                chunk: 0,
-                log2_team: 0,
-                rows_per_team: 0,
-                padding: 0,
+                top_k: top_k as u32,
+                rows: row_count as u32,
+                row_bytes: bytes as u64,
             };
-            launch(&bench, bytes, shape, params);
             let rows: Vec<_> = plan
                 .rows
                 .iter()
                 .map(|&row| usize::try_from(row).ok())
                 .collect();
             let expected = packed(&hidden, &rows, top_k, bytes, row_count);
-            assert!(
-                bench.read(out) == expected,
-                "{bytes} bytes, {tokens} x {top_k}"
-            );
-            assert_eq!(bench.faults(), NO_FAULTS);
+            for shape in launches(sizes, false) {
+                let bench = Bench::new(seed);
+                let out = bench.poisoned::<u8>(row_count * bytes);
+                let params = DispatchParams {
+                    hidden: bench.upload(&hidden).view,
+                    packed: out.view,
+                    rows: bench.upload(&plan.rows).view,
+                    sources: bench.upload(&plan.sources).view.cast(),
+                    status: bench.status.view,
+                    from: SlotArrays::absent(top_k as u32, row_count as u32),
+                    tokens: tokens as u32,
+                    row_units: 0,
+                    source_count: plan.sources.len() as u32,
+                    claimed: 0,
+                    chunk: 0,
+                    log2_team: 0,
+                    rows_per_team: 0,
+                    padding: 0,
+                };
+                launch(&bench, shape, params);
+                assert!(bench.read(out) == expected, "{shape:?}, {sizes:?}");
+                assert_eq!(bench.faults(), NO_FAULTS);
+                ways.insert(format!("{:?}", shape.way));
+            }
         }
     }
+    assert_eq!(ways.len(), 6, "{ways:?}");
 }
 
 #[test]
@@ -201,7 +235,13 @@ fn a_plan_for_more_rows_than_there_are_is_a_fault() {
     let bench = Bench::new(1);
     let plan = plan(&[0, 1, 1, 0], 2, u32::MAX, 1, 4);
     let out = bench.poisoned::<u8>(3 * 16);
-    let shape = policy::launch(4, 3, 1).unwrap();
+    let sizes = Sizes {
+        tokens: 4,
+        top_k: 1,
+        rows: 3,
+        row_bytes: 16,
+    };
+    let shape = policy::launch(&sizes, true).unwrap();
     let params = DispatchParams {
         hidden: bench.upload(&[1u8; 64]).view,
         packed: out.view,
@@ -218,24 +258,37 @@ fn a_plan_for_more_rows_than_there_are_is_a_fault() {
         rows_per_team: 0,
         padding: 0,
     };
-    launch(&bench, 16, shape, params);
+    launch(&bench, shape, params);
     assert_eq!(bench.faults()[status::ROW], Some((status::entry(2, 0), 3)));
 }
 
-/// Dispatches by slots, in one launch or by claims; what was written, if anything.
+/// How a caller's slots are dispatched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum How {
+    AtOnce,
+    Claims,
+    ManyClaims,
+}
+
+/// Dispatches by slots; what was written, if anything.
 fn by_slots(
     bench: &Bench,
     slots: &Slots,
     hidden: &[u8],
     top_k: u32,
     bytes: usize,
-    at_once: bool,
+    how: How,
 ) -> Vec<u8> {
     let row_count = slots.row_count() + 2;
     let tokens = slots.ids.len() as u32 / top_k;
     let from = slots.arrays(bench, top_k, row_count, tokens % 2 == 0);
     let out = bench.upload(&vec![0xEE; row_count * bytes]);
-    let units = bytes / unit(bytes);
+    let sizes = Sizes {
+        tokens,
+        top_k,
+        rows: row_count as u32,
+        row_bytes: bytes as u64,
+    };
     let mut params = DispatchParams {
         hidden: bench.upload(hidden).view,
         packed: out.view,
@@ -244,7 +297,7 @@ fn by_slots(
         status: bench.status.view,
         from,
         tokens,
-        row_units: units as u32,
+        row_units: 0,
         source_count: row_count as u32,
         claimed: 1,
         chunk: 0,
@@ -252,19 +305,19 @@ fn by_slots(
         rows_per_team: 0,
         padding: 0,
     };
-    if at_once {
-        let shape =
-            policy::slots(tokens, top_k, from.experts, row_count as u32, units as u64).unwrap();
-        params.chunk = shape.chunk;
-        params.log2_team = shape.log2_team;
-        params.rows_per_team = shape.rows_per_team;
-        bench.launch::<DispatchSlots>(shape.shape, params);
+    if how == How::AtOnce {
+        let shape = policy::slots(&sizes, from.experts).unwrap();
+        bench.launch::<DispatchSlots>(shape.shape, with_shape(shape, params));
     } else {
         let (rows, owners) = slots.claim(bench, from);
         params.rows = rows.view;
         params.sources = owners.view;
-        let shape = policy::launch(tokens, row_count as u32, units as u64).unwrap();
-        launch(bench, bytes, shape, params);
+        let launches = launches(sizes, false);
+        let shape = match how {
+            How::Claims => launches[0],
+            _ => *launches.last().unwrap(),
+        };
+        launch(bench, shape, params);
     }
     bench.read(out)
 }
@@ -276,22 +329,20 @@ fn the_later_token_wins() {
         let top_k = [1, 2, 5][seed as usize % 3];
         let tokens = [1, 30, 64, 333][seed as usize % 4];
         let slots = Slots::random(&mut random, tokens * top_k, 7);
-        for (bytes, at_once) in [
-            (16, true),
-            (640, true),
-            (16, false),
-            (640, false),
-            (6, false),
+        for (bytes, how) in [
+            (16, How::AtOnce),
+            (640, How::AtOnce),
+            (16, How::Claims),
+            (640, How::Claims),
+            (640, How::ManyClaims),
+            (6, How::Claims),
         ] {
             let hidden = hidden(&mut random, tokens, bytes);
             let bench = Bench::new(seed);
-            let found = by_slots(&bench, &slots, &hidden, top_k as u32, bytes, at_once);
+            let found = by_slots(&bench, &slots, &hidden, top_k as u32, bytes, how);
             let count = slots.row_count() + 2;
             let expected = packed(&hidden, &slots.rows(), top_k, bytes, count);
-            assert!(
-                found == expected,
-                "seed {seed}, {bytes} bytes, at once: {at_once}"
-            );
+            assert!(found == expected, "seed {seed}, {bytes} bytes, {how:?}");
             assert_eq!(bench.faults(), NO_FAULTS);
         }
     }
@@ -332,9 +383,9 @@ fn faults_are_found_before_anything_is_written() {
         spoil(&mut slots);
         // The rows there are do not depend on what was spoiled.
         let bench = Bench::new(seed);
-        for at_once in [true, false] {
+        for how in [How::AtOnce, How::Claims] {
             let hidden = [7; 3 * 16];
-            let found = by_slots(&bench, &slots, &hidden, 2, 16, at_once);
+            let found = by_slots(&bench, &slots, &hidden, 2, 16, how);
             assert!(found.iter().all(|&byte| byte == 0xEE), "{slots:?}");
             assert_eq!(bench.faults()[kind], Some(fault), "{slots:?}");
         }
@@ -349,8 +400,8 @@ fn nothing_to_dispatch_leaves_zeros() {
         slots: Vec::new(),
         offsets: vec![0, 3, 40],
     };
-    for at_once in [true, false] {
-        let found = by_slots(&bench, &slots, &[], 4, 32, at_once);
+    for how in [How::AtOnce, How::Claims] {
+        let found = by_slots(&bench, &slots, &[], 4, 32, how);
         assert_eq!(found, vec![0; 42 * 32]);
     }
 }
