@@ -41,13 +41,16 @@ entries! {
         bounds(routes::ALONE_THREADS, 1);
     /// Route, first step: entries of each expert in each tile.
     RouteCount = moe_route_count(RouteParams) => route::count,
-        bounds(routes::TILE_THREADS, routes::TILE_BLOCKS);
+        bounds(routes::TILE_THREADS, 1);
     /// Route, only with a large table: its columns summed.
     RouteTotals = moe_route_totals(RouteParams) => route::totals,
-        bounds(routes::TILE_THREADS, routes::TILE_BLOCKS);
+        bounds(routes::TILE_THREADS, 1);
     /// Route, last step: every entry's place.
-    RoutePlace = moe_route_place(RouteParams) => place::tiles,
-        bounds(routes::TILE_THREADS, routes::TILE_BLOCKS);
+    RoutePlace = moe_route_place(RouteParams) => place::tiles::<false>,
+        bounds(routes::TILE_THREADS, 1);
+    /// The same behind [`RouteTotals`].
+    RoutePlaceSummed = moe_route_place_summed(RouteParams) => place::tiles::<true>,
+        bounds(routes::TILE_THREADS, 1);
     /// Slots of the caller, first step: no row is claimed.
     ClaimClear = moe_claim_clear(ClaimParams) => claim::clear,
         bounds(claims::THREADS, 0);

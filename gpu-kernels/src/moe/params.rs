@@ -39,8 +39,8 @@ pub struct RouteParams {
     pub tiles: u32,
     /// Entries of each of them, but for the last.
     pub tile_entries: u32,
-    /// 1: `RouteTotals` has summed the table's columns.
-    pub summed: u32,
+    /// Unused; keeps the size a multiple of 8.
+    pub padding: u32,
 }
 
 /// Where the entries' rows are, as a caller says.

@@ -27,23 +27,26 @@ use crate::simt::{Global, Shared, atomic};
 #[inline(always)]
 pub unsafe fn alone(p: RouteParams) {
     // SAFETY: the caller's promise.
-    unsafe { place::<ALONE_ITEMS, ALONE_THREADS, true>(&p) }
+    unsafe { place::<ALONE_ITEMS, ALONE_THREADS, true, false>(&p) }
 }
 
 /// Routes one tile of the entries.
 ///
 /// # Safety
-/// A block for each tile, behind [`count`](super::route::count); arrays and shared memory
+/// A block for each tile, behind [`count`](super::route::count), and if `SUMMED` behind
+/// [`totals`](super::route::totals); arrays and shared memory
 /// as parameters and policy say.
 #[inline(always)]
-pub unsafe fn tiles(p: RouteParams) {
+pub unsafe fn tiles<const SUMMED: bool>(p: RouteParams) {
     // SAFETY: the caller's promise.
-    unsafe { place::<TILE_ITEMS, TILE_THREADS, false>(&p) }
+    unsafe { place::<TILE_ITEMS, TILE_THREADS, false, SUMMED>(&p) }
 }
 
 #[inline(always)]
 #[track_caller]
-unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &RouteParams) {
+unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool, const SUMMED: bool>(
+    p: &RouteParams,
+) {
     let warps = THREADS / WARP_SIZE;
     let thread = thread_idx_x();
     let board = Board::new(warps, p.experts);
@@ -65,9 +68,9 @@ unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &R
     // SAFETY: entries below `end`; shared words as `board` says, each thread's own between
     // two barriers; rows below `row_count`.
     unsafe {
-        let ids = read::<ITEMS>(p, first, end);
+        let mut ids = read::<ITEMS>(p, first, end);
         counters.clear();
-        if !ALONE && p.summed == 0 {
+        if !ALONE && !SUMMED {
             sum_columns::<THREADS>(p, words.add(board.partials()));
         }
         if staged {
@@ -77,53 +80,65 @@ unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &R
                 row += THREADS;
             }
         }
-        let mut experts = experts(p, &ids);
-        let mut ranks = counters.count(&experts);
-        sync_threads();
-
-        let mut rows = 0;
-        let mut expert = own_first;
-        while expert < own_end {
-            let mut total = 0;
-            let mut before = 0;
-            if !ALONE {
-                (before, total) = columns(p, words.add(board.partials()), expert);
-            }
-            let run_end = counters.accumulate(expert, before);
-            if ALONE {
-                total = run_end;
-            } else {
-                next.store(expert, run_end);
-            }
-            let kept = total.min(p.capacity);
-            starts.store(expert, rows);
-            ends.store(expert, kept);
-            rows += round_up(kept, p.alignment);
-            expert += 1;
-        }
-        let before = sum_before(rows, words.add(board.sums()), warps);
-        let mut expert = own_first;
-        while expert < own_end {
-            let start = before + starts.load(expert);
-            starts.store(expert, start);
-            ends.store(expert, start + ends.load(expert));
-            expert += 1;
-        }
-        if thread == THREADS - 1 {
-            starts.store(p.experts, before + rows);
-        }
-        sync_threads();
-
-        write::<ITEMS>(
-            p,
-            first,
-            end,
-            &experts,
-            &ranks,
+        let places = Places {
             counters,
             starts,
-            staged.then_some(stage),
-        );
+            stage: staged.then_some(stage),
+        };
+        let mut is_first = true;
+        loop {
+            let experts = experts(p, &ids);
+            let ranks = counters.count(&experts);
+            sync_threads();
+            if is_first {
+                let mut rows = 0;
+                let mut expert = own_first;
+                while expert < own_end {
+                    let (mut before, mut total) = (0, 0);
+                    if !ALONE {
+                        (before, total) = columns::<SUMMED>(p, words.add(board.partials()), expert);
+                    }
+                    let run_end = counters.accumulate(expert, before);
+                    if ALONE {
+                        total = run_end;
+                    } else {
+                        next.store(expert, run_end);
+                    }
+                    let kept = total.min(p.capacity);
+                    starts.store(expert, rows);
+                    ends.store(expert, kept);
+                    rows += round_up(kept, p.alignment);
+                    expert += 1;
+                }
+                let before = sum_before(rows, words.add(board.sums()), warps);
+                let mut expert = own_first;
+                while expert < own_end {
+                    let start = before + starts.load(expert);
+                    starts.store(expert, start);
+                    ends.store(expert, start + ends.load(expert));
+                    expert += 1;
+                }
+                if thread == THREADS - 1 {
+                    starts.store(p.experts, before + rows);
+                }
+            } else {
+                let mut expert = own_first;
+                while expert < own_end {
+                    next.store(expert, counters.accumulate(expert, next.load(expert)));
+                    expert += 1;
+                }
+            }
+            sync_threads();
+            places.write::<ITEMS>(p, first, end, &experts, &ranks);
+            first += tile_step();
+            if ALONE || first >= end {
+                break;
+            }
+            ids = read(p, first, end);
+            sync_threads();
+            counters.clear();
+            is_first = false;
+        }
         if block_idx_x() == 0 {
             let mut expert = thread;
             while expert <= p.experts {
@@ -131,35 +146,15 @@ unsafe fn place<const ITEMS: usize, const THREADS: u32, const ALONE: bool>(p: &R
                 expert += THREADS;
             }
         }
-        if staged {
-            sync_threads();
-            let mut row = thread;
-            while row < p.row_count {
-                p.sources.store(row as usize, stage.load(row) as i32);
-                row += THREADS;
-            }
+        if !staged {
+            pad::<THREADS>(p, starts, ends);
             return;
         }
-        pad::<THREADS>(p, starts, ends);
-        if ALONE {
-            return;
-        }
-        first += tile_step();
-        while first < end {
-            let ids = read(p, first, end);
-            sync_threads();
-            counters.clear();
-            experts = super::route::experts(p, &ids);
-            ranks = counters.count(&experts);
-            sync_threads();
-            let mut expert = own_first;
-            while expert < own_end {
-                next.store(expert, counters.accumulate(expert, next.load(expert)));
-                expert += 1;
-            }
-            sync_threads();
-            write::<ITEMS>(p, first, end, &experts, &ranks, counters, starts, None);
-            first += tile_step();
+        sync_threads();
+        let mut row = thread;
+        while row < p.row_count {
+            p.sources.store(row as usize, stage.load(row) as i32);
+            row += THREADS;
         }
     }
 }
@@ -173,59 +168,68 @@ fn round_up(n: u32, alignment: u32) -> u32 {
     n.div_ceil(alignment) * alignment
 }
 
-/// Writes the places of this thread's entries, and tells of ids out of range.
-///
-/// # Safety
-/// All threads of the block; `counters` and `starts` are complete.
-#[inline(always)]
-#[track_caller]
-unsafe fn write<const ITEMS: usize>(
-    p: &RouteParams,
-    first: u32,
-    end: u32,
-    experts: &[u32; ITEMS],
-    ranks: &[u32; ITEMS],
+/// What an entry's place follows from.
+#[derive(Clone, Copy, Debug)]
+struct Places {
     counters: Counters,
     starts: Shared<u32>,
+    /// Where the rows' entries are gathered, if they are.
     stage: Option<Shared<u32>>,
-) {
-    let first = first + own_first::<ITEMS>();
-    // SAFETY: entries below `end`; a row below `row_count` has one entry.
-    unsafe {
-        let mut slots = [-1; ITEMS];
-        let mut rows = [-1; ITEMS];
-        unroll!(ITEMS, i => {
-            if experts[i] != NONE {
-                let slot = counters.start(experts[i]) + ranks[i];
-                if slot < p.capacity {
-                    slots[i] = slot as i32;
-                    rows[i] = (starts.load(experts[i]) + slot) as i32;
-                }
-            }
-        });
-        unroll!(ITEMS, i => {
-            let entry = first + i as u32 * WARP_SIZE;
-            if entry < end {
-                p.slots.store(entry as usize, slots[i]);
-                p.rows.store(entry as usize, rows[i]);
-                if let Some(stage) = stage {
-                    if (rows[i] as u32) < p.row_count {
-                        stage.store(rows[i] as u32, entry);
+}
+
+impl Places {
+    /// Writes the places of this thread's entries, and tells of ids out of range.
+    ///
+    /// # Safety
+    /// All threads of the block; counters and starts are complete.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn write<const ITEMS: usize>(
+        &self,
+        p: &RouteParams,
+        first: u32,
+        end: u32,
+        experts: &[u32; ITEMS],
+        ranks: &[u32; ITEMS],
+    ) {
+        let first = first + own_first::<ITEMS>();
+        // SAFETY: entries below `end`; a row below `row_count` has one entry.
+        unsafe {
+            let mut slots = [-1; ITEMS];
+            let mut rows = [-1; ITEMS];
+            unroll!(ITEMS, i => {
+                if experts[i] != NONE {
+                    let slot = self.counters.start(experts[i]) + ranks[i];
+                    if slot < p.capacity {
+                        slots[i] = slot as i32;
+                        rows[i] = (self.starts.load(experts[i]) + slot) as i32;
                     }
-                } else if (rows[i] as u32) < p.row_count {
-                    p.sources.store(rows[i] as usize, entry as i32);
                 }
+            });
+            unroll!(ITEMS, i => {
+                let entry = first + i as u32 * WARP_SIZE;
+                if entry < end {
+                    p.slots.store(entry as usize, slots[i]);
+                    p.rows.store(entry as usize, rows[i]);
+                    if let Some(stage) = self.stage {
+                        if (rows[i] as u32) < p.row_count {
+                            stage.store(rows[i] as u32, entry);
+                        }
+                    } else if (rows[i] as u32) < p.row_count {
+                        p.sources.store(rows[i] as usize, entry as i32);
+                    }
+                }
+            });
+            if p.status.is_null() {
+                return;
             }
-        });
-        if p.status.is_null() {
-            return;
-        }
-        let mut bad = false;
-        unroll!(ITEMS, i => {
-            bad |= first + (i as u32 * WARP_SIZE) < end && experts[i] == NONE;
-        });
-        if bad {
-            tell::<ITEMS>(p, first, end);
+            let mut bad = false;
+            unroll!(ITEMS, i => {
+                bad |= first + (i as u32 * WARP_SIZE) < end && experts[i] == NONE;
+            });
+            if bad {
+                tell::<ITEMS>(p, first, end);
+            }
         }
     }
 }
@@ -299,7 +303,7 @@ unsafe fn pad<const THREADS: u32>(p: &RouteParams, starts: Shared<u32>, ends: Sh
 }
 
 /// Table rows that a thread reads at once.
-const ROWS: usize = 4;
+const ROWS: usize = 8;
 /// Parts that the table's rows are summed in.
 const PARTS: u32 = 8;
 
@@ -357,11 +361,15 @@ unsafe fn sum_columns<const THREADS: u32>(p: &RouteParams, partials: Shared<u32>
 /// Behind a barrier after [`sum_columns`], or with a summed table.
 #[inline(always)]
 #[track_caller]
-unsafe fn columns(p: &RouteParams, partials: Shared<u32>, expert: u32) -> (u32, u32) {
+unsafe fn columns<const SUMMED: bool>(
+    p: &RouteParams,
+    partials: Shared<u32>,
+    expert: u32,
+) -> (u32, u32) {
     let stride = table_stride(p.experts);
     // SAFETY: complete, and `expert` is below the stride.
     unsafe {
-        if p.summed != 0 {
+        if SUMMED {
             let at = |row: u32| row as usize * stride as usize + expert as usize;
             return (p.table.load(at(block_idx_x())), p.table.load(at(p.tiles)));
         }

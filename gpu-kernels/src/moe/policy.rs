@@ -24,8 +24,6 @@ pub mod route {
 
     /// Threads of a block that routes a tile.
     pub const TILE_THREADS: u32 = 512;
-    /// Blocks of them on a multiprocessor.
-    pub const TILE_BLOCKS: u32 = 2;
     /// Entries of each of its threads at once.
     pub const TILE_ITEMS: usize = 2;
     /// The most tiles; beyond that they grow.

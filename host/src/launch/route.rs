@@ -5,7 +5,9 @@ use super::moe::{covers, wide, words};
 use crate::error::{Error, Result};
 use crate::ops::{Index, InvalidIds, Route, RouteArgs};
 use gpu_kernels::moe::policy::route::{self as policy, Way};
-use gpu_kernels::moe::{RouteAlone, RouteCount, RouteParams, RoutePlace, RouteTotals};
+use gpu_kernels::moe::{
+    RouteAlone, RouteCount, RouteParams, RoutePlace, RoutePlaceSummed, RouteTotals,
+};
 use gpu_kernels::simt::Global;
 
 const NAME: &str = "route";
@@ -77,7 +79,7 @@ pub(crate) fn run<I: Index>(
         row_count: u32::try_from(rows).map_err(|_| too_large(op))?,
         tiles: launch.tiles,
         tile_entries: launch.tile_entries,
-        summed: 0,
+        padding: 0,
     };
     match launch.way {
         Way::Alone(shape) => device.launch::<RouteAlone>(shape, params),
@@ -87,11 +89,11 @@ pub(crate) fn run<I: Index>(
             place,
         } => {
             device.launch::<RouteCount>(count, params)?;
-            if let Some(shape) = totals {
-                device.launch::<RouteTotals>(shape, params)?;
-            }
-            let summed = totals.is_some().into();
-            device.launch::<RoutePlace>(place, RouteParams { summed, ..params })
+            let Some(totals) = totals else {
+                return device.launch::<RoutePlace>(place, params);
+            };
+            device.launch::<RouteTotals>(totals, params)?;
+            device.launch::<RoutePlaceSummed>(place, params)
         }
     }
 }

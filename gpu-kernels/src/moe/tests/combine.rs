@@ -38,9 +38,9 @@ where
     let packed = elements::<T>(&mut random, row_count * hidden);
     let weights = elements::<f32>(&mut random, tokens * top_k);
     let bench = Bench::new(seed);
-    let arrays = slots.arrays(&bench, top_k as u32, row_count, seed % 2 == 0);
+    let arrays = slots.arrays(&bench, top_k as u32, row_count, seed.is_multiple_of(2));
     let (rows, owners) = slots.claim(&bench, arrays);
-    let vectors = hidden * size_of::<T>() % 16 == 0;
+    let vectors = (hidden * size_of::<T>()).is_multiple_of(16);
     let units = if vectors {
         hidden * size_of::<T>() / 16
     } else {

@@ -281,7 +281,7 @@ fn by_slots(
 ) -> Vec<u8> {
     let row_count = slots.row_count() + 2;
     let tokens = slots.ids.len() as u32 / top_k;
-    let from = slots.arrays(bench, top_k, row_count, tokens % 2 == 0);
+    let from = slots.arrays(bench, top_k, row_count, tokens.is_multiple_of(2));
     let out = bench.upload(&vec![0xEE; row_count * bytes]);
     let sizes = Sizes {
         tokens,
@@ -355,7 +355,8 @@ fn faults_are_found_before_anything_is_written() {
         slots: vec![0, 0, 0, 1, 1, -1],
         offsets: vec![0, 2, 4, 5],
     };
-    let cases: [(fn(&mut Slots), usize, (u32, i32)); 9] = [
+    type Case = (fn(&mut Slots), usize, (u32, i32));
+    let cases: [Case; 9] = [
         (|s| s.offsets[0] = 1, status::OFFSETS, (0, 1)),
         (|s| s.offsets[2] = 1, status::OFFSETS, (2, 1)),
         (|s| s.offsets[1] = i32::MIN, status::OFFSETS, (1, i32::MIN)),

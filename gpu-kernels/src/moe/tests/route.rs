@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::moe::policy::route::{self as policy, Launch, Way, tile_step};
-use crate::moe::{RouteAlone, RouteCount, RouteParams, RoutePlace, RouteTotals};
+use crate::moe::{RouteAlone, RouteCount, RouteParams, RoutePlace, RoutePlaceSummed, RouteTotals};
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -60,7 +60,7 @@ fn check(seed: u64, ids: &[i64], case: Case, launch: Launch) {
         row_count: rows as u32,
         tiles: launch.tiles,
         tile_entries: launch.tile_entries,
-        summed: 0,
+        padding: 0,
     };
     match launch.way {
         Way::Alone(shape) => bench.launch::<RouteAlone>(shape, params),
@@ -70,11 +70,12 @@ fn check(seed: u64, ids: &[i64], case: Case, launch: Launch) {
             place,
         } => {
             bench.launch::<RouteCount>(count, params);
-            if let Some(shape) = totals {
-                bench.launch::<RouteTotals>(shape, params);
+            if let Some(totals) = totals {
+                bench.launch::<RouteTotals>(totals, params);
+                bench.launch::<RoutePlaceSummed>(place, params);
+            } else {
+                bench.launch::<RoutePlace>(place, params);
             }
-            let summed = totals.is_some().into();
-            bench.launch::<RoutePlace>(place, RouteParams { summed, ..params });
         }
     }
     let found = Plan {
