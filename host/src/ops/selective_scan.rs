@@ -13,8 +13,8 @@
 //! all arithmetic are f32; f16 and bf16 outputs are rounded to nearest when stored.
 //!
 //! On one device results do not depend on what else is in the batch and are the same from
-//! run to run, bit for bit; between devices they agree within rounding. States smaller than
-//! the smallest normal f32 may become zero.
+//! run to run, bit for bit; between devices they agree within rounding. Decays and states
+//! smaller than the smallest normal f32 may become zero.
 
 use super::check::{self, Check, sequence_shape};
 use super::{Layout, SequenceOffsets};
