@@ -19,12 +19,16 @@
 #[macro_use]
 pub mod simt;
 
+pub mod activation;
+
 #[cfg(feature = "ceilings")]
 pub mod ceilings;
 #[cfg(all(feature = "emulator", not(target_arch = "nvptx64")))]
 pub mod emulator;
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
+#[cfg(feature = "projection")]
+pub mod projection;
 pub mod scan;
 
 use simt::EntryInfo;
@@ -53,6 +57,12 @@ pub const FAMILIES: &[Family] = &[
         module: linear_scan::MODULE,
         feature: "linear-scan",
         entries: linear_scan::ENTRIES,
+    },
+    #[cfg(feature = "projection")]
+    Family {
+        module: projection::MODULE,
+        feature: "projection",
+        entries: projection::ENTRIES,
     },
 ];
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod ceilings;
 pub(crate) mod linear_scan;
+pub(crate) mod projection;
 
 use crate::buffer::Buffer;
 use crate::dtype::Data;
@@ -36,7 +37,7 @@ impl<T: Data> Buffer<T> {
 }
 
 /// The entry points for sequences of this element type.
-pub trait Kernels: gpu_kernels::simt::Element {
+pub trait Kernels: projection::ProjectionKernels {
     /// Linear scan over `[B, L, D]`, the usual tile.
     type RowsFull: Entry<Params = LinearScanParams<Self>>;
     /// Linear scan over `[B, L, D]`, any tile.

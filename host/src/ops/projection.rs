@@ -15,6 +15,7 @@ use crate::dtype::{Data, Element};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::launch;
 
 const NAME: &str = "projection";
 
@@ -72,7 +73,8 @@ impl Projection {
         self.validate(device, x, parts)?;
         match &device.backend {
             Backend::Cpu => unavailable(device, NAME),
-            Backend::Cuda(_) | Backend::Emulated(_) => unavailable(device, NAME),
+            Backend::Cuda(cuda) => launch::projection::run(self, cuda.as_ref(), x, parts),
+            Backend::Emulated(device) => launch::projection::run(self, device.as_ref(), x, parts),
         }
     }
 
