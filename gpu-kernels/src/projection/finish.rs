@@ -1,10 +1,10 @@
 //! From a tile's sums to the outputs: bias, softplus, rounding, and the elements that have
 //! to be computed by the definition.
 
+use super::ProjectionParams;
 use super::operand::{Operand, add};
 use super::policy::{BLOCK, TILE_COLUMNS, TILE_ROWS};
-use super::ProjectionParams;
-use crate::activation::softplus;
+use crate::activation::{softplus, softplus_near};
 use crate::simt::math::fma;
 use crate::simt::thread::thread_idx_x;
 use crate::simt::{Global, Shared};
@@ -63,11 +63,12 @@ pub(super) unsafe fn write<T: Operand>(
             let both = other < rows;
             let mut values = load(row);
             let mut others = if both { load(other) } else { values };
-            if whole && all_finite(values) && all_finite(others) {
-                if part.softplus != 0 {
-                    values = values.map(softplus);
-                    others = others.map(softplus);
-                }
+            // An infinity becomes NaN, which the check finds.
+            if part.softplus != 0 {
+                values = values.map(softplus_near);
+                others = others.map(softplus_near);
+            }
+            if whole && all_finite(values, others) {
                 store(row, values);
                 if both {
                     store(other, others);
@@ -84,10 +85,11 @@ pub(super) unsafe fn write<T: Operand>(
 }
 
 #[inline(always)]
-fn all_finite(values: [f32; 4]) -> bool {
+fn all_finite(a: [f32; 4], b: [f32; 4]) -> bool {
     // 0 x is 0, or NaN, which stays.
-    let zero = fma(values[0], 0.0, fma(values[1], 0.0, 0.0));
-    fma(values[2], 0.0, fma(values[3], 0.0, zero)) == 0.0
+    let first = fma(a[0], 0.0, fma(a[1], 0.0, fma(a[2], 0.0, a[3] * 0.0)));
+    let second = fma(b[0], 0.0, fma(b[1], 0.0, fma(b[2], 0.0, b[3] * 0.0)));
+    first + second == 0.0
 }
 
 /// Writes one element. If its sum is not finite it is computed again, by the definition:

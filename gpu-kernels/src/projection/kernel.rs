@@ -77,9 +77,11 @@ pub unsafe fn project<T: Operand>(params: ProjectionParams<T>) {
             async_copy::wait::<{ STAGES - 2 }>();
             sync_threads();
             stages.begin(chunk + STAGES - 1);
-            unroll!((CHUNK / GROUP) as usize, group => {
-                reader.multiply::<T>(stage * STAGE_WORDS, group as u32, &mut sums);
-            });
+            let mut group = 0;
+            while group < CHUNK / GROUP {
+                reader.multiply::<T>(stage * STAGE_WORDS, group, &mut sums);
+                group += 1;
+            }
             stage = if stage + 1 == STAGES { 0 } else { stage + 1 };
             chunk += 1;
         }
@@ -119,7 +121,7 @@ struct Stages<T> {
     /// Chunks of a line.
     chunks: u32,
     /// Bytes of a line.
-    line_bytes: u64,
+    line_bytes: u32,
     /// The block's stages.
     words: Shared<u32>,
     /// Addresses of the tile's lines.
@@ -133,9 +135,9 @@ struct Stages<T> {
 impl<T: Operand> Stages<T> {
     #[inline(always)]
     fn new(params: &ProjectionParams<T>) -> Self {
-        let line_bytes = params.inputs * size_of::<T>() as u64;
+        let line_bytes = (params.inputs * size_of::<T>() as u64) as u32;
         Self {
-            chunks: line_bytes.div_ceil(u64::from(CHUNK)) as u32,
+            chunks: line_bytes.div_ceil(CHUNK),
             line_bytes,
             words: Shared::dynamic(0),
             lines: Shared::dynamic(STAGES * STAGE),
@@ -185,7 +187,7 @@ impl<T: Operand> Stages<T> {
                 + self.line * CHUNK_WORDS
                 + swizzle(self.line, self.unit) * 4;
             // A line ends at a unit's end; behind it the factors are zeros.
-            let inside = u64::from(from) < self.line_bytes;
+            let inside = from < self.line_bytes;
             unroll!(COPIES, i => {
                 let line = i as u32 * LINES_AT_ONCE;
                 // The parity of a line, and with it the swizzle, is that of the first one.
@@ -252,7 +254,7 @@ impl Reader {
             unroll!(FRAGMENTS, fragment => {
                 let at = 16 * (fragment as u32 / 2) + 2 * (fragment as u32 % 2);
                 let columns = T::columns(column.load4(at * CHUNK_WORDS));
-                T::multiply(sums, fragment, &rows, columns);
+                T::multiply(sums, fragment, &rows, &columns);
             });
         }
     }

@@ -22,13 +22,13 @@ pub trait Operand: Element {
     /// From the lane's words of column `g`.
     fn columns(words: [u32; 4]) -> Self::Columns;
 
-    /// Adds the products of `M` times 16 rows and 8 columns to `sums[i][column]`. The whole
+    /// Adds the products of `M` times 16 rows and 8 columns to `sums[i][fragment]`. The whole
     /// warp, together.
     fn multiply<const M: usize, const N: usize>(
         sums: &mut [[[f32; 4]; N]; M],
-        column: usize,
+        fragment: usize,
         rows: &[Self::Rows; M],
-        columns: Self::Columns,
+        columns: &Self::Columns,
     );
 
     /// Stores four neighbours.
@@ -116,25 +116,19 @@ impl Operand for f32 {
     #[track_caller]
     fn multiply<const M: usize, const N: usize>(
         sums: &mut [[[f32; 4]; N]; M],
-        column: usize,
+        fragment: usize,
         rows: &[Rows; M],
-        columns: Columns,
+        columns: &Columns,
     ) {
-        // The small ones first; M independent chains.
-        let mut group = [[0.0; 4]; M];
         unroll!(M, i => {
-            group[i] = multiply_bf16(rows[i].small16, columns.big16, group[i]);
+            let row = &rows[i];
+            // The small ones first.
+            let mut group = multiply_bf16(row.small16, columns.big16, [0.0; 4]);
+            group = multiply_bf16(row.big16, columns.small16, group);
+            group = multiply_tf32(row.big[0], columns.big[0], group);
+            group = multiply_tf32(row.big[1], columns.big[1], group);
+            sums[i][fragment] = add(sums[i][fragment], group);
         });
-        unroll!(M, i => {
-            group[i] = multiply_bf16(rows[i].big16, columns.small16, group[i]);
-        });
-        unroll!(M, i => {
-            group[i] = multiply_tf32(rows[i].big[0], columns.big[0], group[i]);
-        });
-        unroll!(M, i => {
-            group[i] = multiply_tf32(rows[i].big[1], columns.big[1], group[i]);
-        });
-        unroll!(M, i => { sums[i][column] = add(sums[i][column], group[i]); });
     }
 
     #[inline(always)]
@@ -169,15 +163,13 @@ macro_rules! narrow {
             #[track_caller]
             fn multiply<const M: usize, const N: usize>(
                 sums: &mut [[[f32; 4]; N]; M],
-                column: usize,
+                fragment: usize,
                 rows: &[Self::Rows; M],
-                columns: Self::Columns,
+                columns: &Self::Columns,
             ) {
                 unroll!(M, i => {
-                    sums[i][column] = $multiply(rows[i][0], columns[0], sums[i][column]);
-                });
-                unroll!(M, i => {
-                    sums[i][column] = $multiply(rows[i][1], columns[1], sums[i][column]);
+                    let sum = $multiply(rows[i][0], columns[0], sums[i][fragment]);
+                    sums[i][fragment] = $multiply(rows[i][1], columns[1], sum);
                 });
             }
 

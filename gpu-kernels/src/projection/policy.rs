@@ -13,18 +13,19 @@ pub const GROUP: u32 = 64;
 /// smallest devices.
 pub const STAGES: u32 = 3;
 
-/// Tiles of 16 rows of a warp, and of 16 columns. 64 x 48: the 96 sums of a lane and the
-/// split fragments of 64 rows fill its 255 registers, and a warp splits (64 + 48)/(64 * 48)
-/// elements a product, which is what the issue slots have room for beside the products.
-pub const WARP_ROWS: usize = 4;
+/// Tiles of 16 rows of a warp, and of 16 columns. 32 x 96: beside the 96 sums of a lane and
+/// the split fragments of 32 rows there are registers left to split the next columns while
+/// products are under way. (64 x 48 splits less, but has none left: its products wait for
+/// each other.)
+pub const WARP_ROWS: usize = 2;
 /// See [`WARP_ROWS`].
-pub const WARP_COLUMNS: usize = 3;
+pub const WARP_COLUMNS: usize = 6;
 
 /// Warps of a block, down and across. 128 x 96: D = 256 with N = 16 has 288 columns, three
 /// tiles without a rest; two blocks on a multiprocessor fill each other's gaps.
-pub const WARPS_DOWN: u32 = 2;
+pub const WARPS_DOWN: u32 = 4;
 /// See [`WARPS_DOWN`].
-pub const WARPS_ACROSS: u32 = 2;
+pub const WARPS_ACROSS: u32 = 1;
 
 /// Threads of a block.
 pub const BLOCK: u32 = 32 * WARPS_DOWN * WARPS_ACROSS;

@@ -186,9 +186,7 @@ mod tests {
         run(&Projection::new(rows, inputs), &recorder, &x, &mut parts).expect("launch");
         let launches = recorder.0.into_inner().into_iter();
         launches
-            .map(|(name, shape, params)| {
-                (name, shape, *params.downcast().expect("parameters"))
-            })
+            .map(|(name, shape, params)| (name, shape, *params.downcast().expect("parameters")))
             .collect()
     }
 
@@ -218,7 +216,10 @@ mod tests {
         let columns: Vec<_> = launches.iter().map(|launch| launch.2.columns).collect();
         assert_eq!(columns, [6, 4]);
         let last = launches[1].2.parts;
-        assert_eq!(last.map(|part| (part.first, part.outputs)), [(0, 4), (4, 0), (4, 0)]);
+        assert_eq!(
+            last.map(|part| (part.first, part.outputs)),
+            [(0, 4), (4, 0), (4, 0)]
+        );
         assert!(record::<f32>(0, 4, &[3]).is_empty());
         assert!(record::<f32>(4, 4, &[0]).is_empty());
         // With no inputs there are still the biases to write.

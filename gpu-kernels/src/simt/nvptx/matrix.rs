@@ -10,18 +10,17 @@ macro_rules! multiply {
     ($($name:ident = $shape:literal)*) => { $(
         #[inline(always)]
         pub fn $name(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
-            let (d0, d1, d2, d3): (f32, f32, f32, f32);
+            let [mut d0, mut d1, mut d2, mut d3] = c;
             // SAFETY: arithmetic on registers; the callers' warps are whole.
             unsafe {
                 asm!(
                     concat!(
                         "mma.sync.aligned.", $shape,
-                        " {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{10}, {11}, {12}, {13}}};"
+                        " {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};"
                     ),
-                    out(reg32) d0, out(reg32) d1, out(reg32) d2, out(reg32) d3,
+                    inout(reg32) d0, inout(reg32) d1, inout(reg32) d2, inout(reg32) d3,
                     in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
                     in(reg32) b[0], in(reg32) b[1],
-                    in(reg32) c[0], in(reg32) c[1], in(reg32) c[2], in(reg32) c[3],
                     options(nomem, nostack)
                 );
             }
