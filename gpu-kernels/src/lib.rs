@@ -19,12 +19,16 @@
 #[macro_use]
 pub mod simt;
 
+pub mod activation;
+
 #[cfg(feature = "ceilings")]
 pub mod ceilings;
 #[cfg(all(feature = "emulator", not(target_arch = "nvptx64")))]
 pub mod emulator;
 #[cfg(feature = "linear-scan")]
 pub mod linear_scan;
+#[cfg(feature = "projection")]
+pub mod projection;
 pub mod scan;
 #[cfg(feature = "selective-scan")]
 pub mod selective_scan;
@@ -55,6 +59,12 @@ pub const FAMILIES: &[Family] = &[
         module: linear_scan::MODULE,
         feature: "linear-scan",
         entries: linear_scan::ENTRIES,
+    },
+    #[cfg(feature = "projection")]
+    Family {
+        module: projection::MODULE,
+        feature: "projection",
+        entries: projection::ENTRIES,
     },
     #[cfg(feature = "selective-scan")]
     Family {

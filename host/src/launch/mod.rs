@@ -3,6 +3,7 @@
 
 pub(crate) mod ceilings;
 pub(crate) mod linear_scan;
+pub(crate) mod projection;
 pub(crate) mod selective_scan;
 pub(crate) mod selective_scan_step;
 
@@ -39,7 +40,7 @@ impl<T: Data> Buffer<T> {
 }
 
 /// The entry points for sequences of this element type.
-pub trait Kernels: gpu_kernels::simt::Element {
+pub trait Kernels: projection::ProjectionKernels {
     /// Linear scan over `[B, L, D]`, the usual tile.
     type RowsFull: Entry<Params = LinearScanParams<Self>>;
     /// Linear scan over `[B, L, D]`, any tile.

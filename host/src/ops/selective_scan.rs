@@ -372,11 +372,3 @@ pub(super) fn check_channels(
         None => Ok(()),
     }
 }
-
-/// The error of a device that has no kernels for an operation.
-pub(super) fn unavailable(device: &Device, operation: &str) -> Result<()> {
-    Err(Error::DeviceUnavailable {
-        device: device.to_string(),
-        reason: format!("{operation} runs on the CPU only, so far"),
-    })
-}
