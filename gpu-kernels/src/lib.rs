@@ -19,6 +19,8 @@
 #[macro_use]
 pub mod simt;
 
+pub mod activation;
+
 #[cfg(feature = "ceilings")]
 pub mod ceilings;
 #[cfg(all(feature = "emulator", not(target_arch = "nvptx64")))]
@@ -27,6 +29,8 @@ pub mod emulator;
 pub mod linear_scan;
 #[cfg(feature = "moe")]
 pub mod moe;
+#[cfg(feature = "projection")]
+pub mod projection;
 pub mod scan;
 #[cfg(feature = "selective-scan")]
 pub mod selective_scan;
@@ -69,6 +73,12 @@ pub const FAMILIES: &[Family] = &[
         module: moe::MODULE,
         feature: "moe",
         entries: moe::ENTRIES,
+    },
+    #[cfg(feature = "projection")]
+    Family {
+        module: projection::MODULE,
+        feature: "projection",
+        entries: projection::ENTRIES,
     },
     #[cfg(feature = "selective-scan")]
     Family {

@@ -2,6 +2,7 @@
 
 use super::fault::{FaultKind, Whereabouts};
 use super::fiber::{Fiber, Pause};
+use super::matrix::{self, MatrixOperands};
 use super::order::Order;
 use super::shared::{AsyncCopy, SharedMemory};
 use super::warp::{Operands, WarpOp};
@@ -49,6 +50,9 @@ pub(super) struct Thread {
     pub(super) state: State,
     /// What its warp operation returned.
     pub(super) result: u32,
+    /// What it brought to its last matrix product, and its part of the result.
+    pub(super) factors: MatrixOperands,
+    pub(super) product: [f32; 4],
     /// Where it last called `spin_hint`.
     pub(super) spun_at: Option<Line>,
     /// Memory accesses since then.
@@ -102,6 +106,8 @@ impl Block {
                 pause: std::ptr::null(),
                 state: State::Ready,
                 result: 0,
+                factors: MatrixOperands::default(),
+                product: [0.0; 4],
                 spun_at: None,
                 accesses: 0,
                 idle_since: 0,
@@ -227,6 +233,9 @@ impl Block {
         if op == WarpOp::Sync {
             self.order.sync_warp(warp, mask);
         }
+        if op.is_product() {
+            self.multiply(op, warp);
+        }
         for other in (0..32).filter(|other| mask >> other & 1 != 0 && *other != lane) {
             let other = warp * 32 + other;
             self.threads[other].state = State::Ready;
@@ -234,6 +243,15 @@ impl Block {
             self.ready.push(other as u16);
         }
         Ok(Some(results[lane]))
+    }
+
+    /// All lanes of a warp have brought their parts of a matrix product.
+    fn multiply(&mut self, op: WarpOp, warp: usize) {
+        let threads = &mut self.threads[warp * 32..][..32];
+        let products = matrix::multiply(op, &std::array::from_fn(|lane| threads[lane].factors));
+        for (thread, product) in threads.iter_mut().zip(products) {
+            thread.product = product;
+        }
     }
 
     /// The thread's kernel has returned.

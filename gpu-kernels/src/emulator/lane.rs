@@ -7,6 +7,7 @@ use super::block::{Line, State};
 use super::engine::Engine;
 use super::fault::{FaultKind, Site};
 use super::fiber::Pause;
+use super::matrix::MatrixOperands;
 use super::warp::{Operands, WarpOp};
 use crate::simt::LaunchShape;
 use std::cell::Cell;
@@ -185,4 +186,18 @@ pub(crate) fn warp_op(op: WarpOp, mask: u32, operands: Operands, line: Line) -> 
         }
         Err(blame) => fail_at(Some(blame.thread), blame.kind, line),
     }
+}
+
+/// A matrix product of the whole warp: this lane's part of it.
+pub(crate) fn matrix_op(op: WarpOp, factors: MatrixOperands, line: Line) -> [f32; 4] {
+    with(|engine| {
+        let (block, thread) = engine.current;
+        engine.blocks[block].threads[thread].factors = factors;
+    });
+    warp_op(op, u32::MAX, Operands::default(), line);
+    // The warp's next product cannot be computed before this lane brings its part.
+    with(|engine| {
+        let (block, thread) = engine.current;
+        engine.blocks[block].threads[thread].product
+    })
 }

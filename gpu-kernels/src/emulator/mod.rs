@@ -55,7 +55,8 @@
 //!
 //! `exp2_approx`, `log2_approx` and `rcp_approx` are off by up to the error their
 //! documentation allows, by an amount that depends on the argument alone: a test that
-//! needs more than is promised fails here. Conversions and `fma` are exact.
+//! needs more than is promised fails here. Conversions and `fma` are exact. A matrix
+//! product is truncated, as on the hardware, but adds in its own order.
 
 pub(crate) mod access;
 mod block;
@@ -64,6 +65,7 @@ mod engine;
 mod fault;
 mod fiber;
 pub(crate) mod lane;
+mod matrix;
 mod memory;
 mod message;
 mod order;
@@ -73,6 +75,7 @@ mod shared;
 mod warp;
 
 pub use fault::{Fault, FaultKind, HangCause, Place, Site, Whereabouts};
+pub(crate) use matrix::MatrixOperands;
 pub use memory::MemoryError;
 pub use shadow::Access;
 pub(crate) use warp::{Operands, WarpOp};

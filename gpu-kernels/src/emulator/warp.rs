@@ -1,5 +1,5 @@
 //! What warp operations compute, once every lane of the mask is there (PTX ISA:
-//! `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync`).
+//! `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync`), but for matrix products.
 
 use super::fault::FaultKind;
 
@@ -16,6 +16,9 @@ pub(crate) enum WarpOp {
     ReduceAdd,
     ReduceMin,
     ReduceMax,
+    MultiplyTf32,
+    MultiplyBf16,
+    MultiplyF16,
 }
 
 /// What one lane passes to it.
@@ -29,6 +32,13 @@ pub(crate) struct Operands {
 }
 
 impl WarpOp {
+    pub(super) fn is_product(self) -> bool {
+        matches!(
+            self,
+            Self::MultiplyTf32 | Self::MultiplyBf16 | Self::MultiplyF16
+        )
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Sync => "sync_warp",
@@ -41,6 +51,9 @@ impl WarpOp {
             Self::ReduceAdd => "reduce_add",
             Self::ReduceMin => "reduce_min",
             Self::ReduceMax => "reduce_max",
+            Self::MultiplyTf32 => "multiply_tf32",
+            Self::MultiplyBf16 => "multiply_bf16",
+            Self::MultiplyF16 => "multiply_f16",
         }
     }
 
@@ -55,7 +68,8 @@ impl WarpOp {
         let value = |lane: u32| lanes[lane as usize].value;
         let fold = |with: fn(u32, u32) -> u32| members().map(value).reduce(with).unwrap_or(0);
         let everyone = match self {
-            Self::Sync => 0,
+            // What a product gives does not fit a word: `Block::multiply` hands it out.
+            Self::Sync | Self::MultiplyTf32 | Self::MultiplyBf16 | Self::MultiplyF16 => 0,
             Self::Ballot => members()
                 .filter(|lane| value(*lane) != 0)
                 .fold(0, |bits, lane| bits | 1 << lane),

@@ -27,3 +27,15 @@ pub fn log2_approx(x: f32) -> f32 {
 pub fn rcp_approx(x: f32) -> f32 {
     arch::math::rcp_approx(x)
 }
+
+/// Two f16, rounded to nearest, ties to even; `low` in the low bits.
+#[inline(always)]
+pub fn pack_f16(low: f32, high: f32) -> u32 {
+    arch::math::pack_f16(low, high)
+}
+
+/// Two bf16, rounded to nearest, ties to even; `low` in the low bits.
+#[inline(always)]
+pub fn pack_bf16(low: f32, high: f32) -> u32 {
+    arch::math::pack_bf16(low, high)
+}

@@ -27,6 +27,7 @@ pub mod atomic;
 mod element;
 mod global;
 pub mod math;
+pub mod matrix;
 mod shared;
 pub mod thread;
 pub mod warp;

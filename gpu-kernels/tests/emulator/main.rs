@@ -4,6 +4,7 @@ mod approximation;
 mod arithmetic;
 mod copies;
 mod hang;
+mod matrix;
 mod memory;
 mod order;
 mod speed;

@@ -11,6 +11,7 @@ pub(crate) mod linear_scan_backward;
 #[cfg(test)]
 mod modular_tests;
 mod moe;
+pub(crate) mod projection;
 pub(crate) mod route;
 pub(crate) mod selective_scan;
 pub(crate) mod selective_scan_step;
@@ -56,7 +57,7 @@ impl<T: Data> Buffer<T> {
 }
 
 /// The entry points for sequences of this element type.
-pub trait Kernels: gpu_kernels::simt::Element {
+pub trait Kernels: projection::ProjectionKernels {
     /// Linear scan over `[B, L, D]`, the usual tile.
     type RowsFull: Entry<Params = LinearScanParams<Self>>;
     /// Linear scan over `[B, L, D]`, any tile.

@@ -8,7 +8,6 @@
 //! number of rows, and is the same from run to run.
 
 use super::check::{self, Check};
-use super::selective_scan::unavailable;
 use crate::buffer::Buffer;
 use crate::cpu;
 use crate::device::{Backend, Device};
@@ -16,6 +15,7 @@ use crate::dtype::{Data, Element};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::launch;
 
 const NAME: &str = "projection";
 
@@ -73,7 +73,8 @@ impl Projection {
         self.validate(device, x, parts)?;
         match &device.backend {
             Backend::Cpu => cpu::projection::run(self, x, parts),
-            Backend::Cuda(_) | Backend::Emulated(_) => unavailable(device, NAME),
+            Backend::Cuda(cuda) => launch::projection::run(self, cuda.as_ref(), x, parts),
+            Backend::Emulated(device) => launch::projection::run(self, device.as_ref(), x, parts),
         }
     }
 

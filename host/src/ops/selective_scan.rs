@@ -13,8 +13,8 @@
 //! all arithmetic are f32; f16 and bf16 outputs are rounded to nearest when stored.
 //!
 //! On one device results do not depend on what else is in the batch and are the same from
-//! run to run, bit for bit; between devices they agree within rounding. States smaller than
-//! the smallest normal f32 may become zero.
+//! run to run, bit for bit; between devices they agree within rounding. Decays and states
+//! smaller than the smallest normal f32 may become zero.
 
 use super::check::{self, Check, sequence_shape};
 use super::{Layout, SequenceOffsets};
@@ -371,12 +371,4 @@ pub(super) fn check_channels(
         Some(buffer) => check.buffer(argument, buffer, channels, || format!("[D] = [{channels}]")),
         None => Ok(()),
     }
-}
-
-/// The error of a device that has no kernels for an operation.
-pub(super) fn unavailable(device: &Device, operation: &str) -> Result<()> {
-    Err(Error::DeviceUnavailable {
-        device: device.to_string(),
-        reason: format!("{operation} runs on the CPU only, so far"),
-    })
 }

@@ -12,7 +12,7 @@ use ferroseq_tests::{Sample, TestDevice};
 mod errors;
 
 /// The kinds of devices that have the projection.
-pub const PROJECTION: &[DeviceKind] = &[DeviceKind::Cpu];
+pub const PROJECTION: &[DeviceKind] = &[DeviceKind::Cpu, DeviceKind::Emulated, DeviceKind::Cuda];
 
 every_type! { on crate::projection::PROJECTION: shapes activations frobenius independent_of_the_rows special_values }
 

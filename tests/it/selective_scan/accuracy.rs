@@ -134,15 +134,16 @@ fn denormals_do_not_slow() {
         if device.device.kind() != ferroseq::DeviceKind::Cpu {
             return Ok(()); // Only a CPU slows for them, and the emulator has no clock.
         }
-        let mut fading = normal::<f32>([1, 20_000, 16, 16], 2);
-        // From 1 down to 2^-149 and on: every state is denormal for hundreds of steps.
+        let mut fading = normal::<f32>([1, 4000, 16, 16], 2);
+        // Down 23 powers of two over the whole length, from the smallest normal number.
         fading.log = false;
-        fading.a.fill(-0.01);
-        fading.delta.fill(20.5);
+        fading.scan.softplus = false;
+        fading.a.fill(-0.004);
+        fading.delta.fill(1.0);
         fading.x.fill(0.0);
-        fading.h0 = Some(vec![1.0; fading.states()]);
+        fading.h0 = Some(vec![f32::MIN_POSITIVE; fading.states()]);
         let mut steady = fading.clone();
-        steady.a.fill(-1e-7);
+        steady.h0 = Some(vec![1.0; steady.states()]);
         let time = |problem: &SelectiveProblem<f32>| -> Result<f64, String> {
             let mut best = f64::INFINITY;
             for _ in 0..5 {

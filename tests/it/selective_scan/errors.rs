@@ -8,7 +8,6 @@ use ferroseq::ops::{
     SelectiveScanStep, SelectiveScanStepArgs, SequenceOffsets, StateMatrix,
 };
 use ferroseq::{Buffer, Device, Error};
-use ferroseq_tests::devices::skipped;
 
 /// What each output holds before the run, and still must hold after an error.
 const UNTOUCHED: f32 = 42.0;
@@ -385,23 +384,4 @@ fn every_buffer_must_live_on_the_device() {
             assert!(message.starts_with(&expected), "{message}");
         }
     });
-}
-
-/// A device without kernels says so, whatever the arguments' number.
-#[test]
-fn a_device_without_kernels_says_so() {
-    if SCAN.len() > 1 {
-        return skipped("every device has the selective scan: none to refuse it");
-    }
-    let device = Device::emulated();
-    for (operation, _) in OPERATIONS {
-        let error = Attempt::right(&device, operation)
-            .run()
-            .expect_err("no kernels");
-        assert!(matches!(error, Error::DeviceUnavailable { .. }), "{error}");
-        assert!(
-            error.to_string().contains("runs on the CPU only"),
-            "{error}"
-        );
-    }
 }

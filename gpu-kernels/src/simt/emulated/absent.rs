@@ -34,6 +34,11 @@ pub mod warp {
     words! { match_any reduce_add reduce_min reduce_max }
 }
 
+pub mod matrix {
+    macro_rules! products { ($($name:ident)*) => { $(pub fn $name(_a: [u32; 4], _b: [u32; 2], _c: [f32; 4]) -> [f32; 4] { panic!("{}", super::NO_EMULATOR) })* }; }
+    products! { multiply_tf32 multiply_bf16 multiply_f16 }
+}
+
 #[allow(clippy::missing_safety_doc)]
 pub mod memory {
     use crate::simt::Plain;

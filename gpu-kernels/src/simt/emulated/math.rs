@@ -97,3 +97,11 @@ pub fn f32_to_bf16(value: f32) -> u16 {
     }
     bf16::from_f32(value).to_bits()
 }
+
+pub fn pack_f16(low: f32, high: f32) -> u32 {
+    u32::from(f32_to_f16(low)) | u32::from(f32_to_f16(high)) << 16
+}
+
+pub fn pack_bf16(low: f32, high: f32) -> u32 {
+    u32::from(f32_to_bf16(low)) | u32::from(f32_to_bf16(high)) << 16
+}

@@ -5,8 +5,10 @@ pub mod math;
 #[cfg(not(feature = "emulator"))]
 mod absent;
 #[cfg(not(feature = "emulator"))]
-pub use absent::{memory, thread, warp};
+pub use absent::{matrix, memory, thread, warp};
 
+#[cfg(feature = "emulator")]
+pub mod matrix;
 #[cfg(feature = "emulator")]
 pub mod memory;
 #[cfg(feature = "emulator")]

@@ -62,3 +62,23 @@ pub fn f32_to_bf16(value: f32) -> u16 {
     }
     bits
 }
+
+#[inline(always)]
+pub fn pack_f16(low: f32, high: f32) -> u32 {
+    let bits: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.rn.f16x2.f32 {0}, {1}, {2};", out(reg32) bits, in(reg32) high, in(reg32) low, options(pure, nomem, nostack));
+    }
+    bits
+}
+
+#[inline(always)]
+pub fn pack_bf16(low: f32, high: f32) -> u32 {
+    let bits: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.rn.bf16x2.f32 {0}, {1}, {2};", out(reg32) bits, in(reg32) high, in(reg32) low, options(pure, nomem, nostack));
+    }
+    bits
+}
