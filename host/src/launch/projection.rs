@@ -154,8 +154,8 @@ mod tests {
             self.0.borrow_mut().push(launch);
             Ok(())
         }
-        fn multiprocessors(&self) -> Multiprocessors {
-            Multiprocessors {
+        fn multiprocessors(&self) -> gpu_kernels::simt::Multiprocessors {
+            gpu_kernels::simt::Multiprocessors {
                 count: 132,
                 shared_bytes: 228 << 10,
             }
