@@ -6,6 +6,10 @@
 //! and entry. With few tokens what counts is the launch (0.6 us) and one round trip (0.6 us):
 //! the token's row and the indices are asked for together, and nothing is read after them.
 //!
+//! With many, it is the memory: bf16, T = 8192, H = 7168, K = 8 takes 284 us on an H200, 3.7
+//! TB/s, whatever the size of the teams, the cache hints, or a copy engine in their place,
+//! while the same bytes in the other direction (combine) take 251.
+//!
 //! [`gather`]: with one expert a token, a team has one packed row instead and reads the
 //! token that belongs there: as many bytes, a round trip more, and writes in order of
 //! address, which the memory takes 3% faster than scattered ones.

