@@ -173,7 +173,7 @@ pub fn errors<T: Sample>(found: &[T], exact: &[f64]) -> (f64, f64) {
         square += difference * difference;
         norm += exact * exact;
         // Not `max`, which would drop NaN.
-        if !(difference.abs() <= largest) {
+        if difference.is_nan() || difference.abs() > largest {
             largest = difference.abs();
         }
     }

@@ -4,7 +4,7 @@
 //! Polynomials are minimax (Remez), their errors below 2^-28; with the roundings of their
 //! evaluation each function is within the units in the last place that its test states.
 
-use std::f32::consts::LOG2_E;
+use std::f32::consts::{LN_2, LOG2_E};
 
 /// `log2(e)` minus [`LOG2_E`].
 const LOG2_E_LOW: f32 = 1.925_963e-8;
@@ -37,7 +37,7 @@ fn exp2_of_sum(high: f32, low: f32) -> f32 {
         0.009_618_489,
         0.055_503_286,
         0.240_226_46,
-        0.693_147_2,
+        LN_2,
         1.0,
     ] {
         power = power.mul_add(fraction, coefficient);

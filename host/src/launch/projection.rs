@@ -144,9 +144,11 @@ mod tests {
     use std::any::Any;
     use std::cell::RefCell;
 
+    type Launch = (&'static str, LaunchShape, Box<dyn Any>);
+
     /// Notes launches instead of running them.
     #[derive(Default)]
-    struct Recorder(RefCell<Vec<(&'static str, LaunchShape, Box<dyn Any>)>>);
+    struct Recorder(RefCell<Vec<Launch>>);
 
     impl Launcher for Recorder {
         fn launch<K: Entry>(&self, shape: LaunchShape, params: K::Params) -> Result<()> {
