@@ -30,6 +30,8 @@ pub mod linear_scan;
 #[cfg(feature = "projection")]
 pub mod projection;
 pub mod scan;
+#[cfg(feature = "selective-scan")]
+pub mod selective_scan;
 
 use simt::EntryInfo;
 
@@ -63,6 +65,12 @@ pub const FAMILIES: &[Family] = &[
         module: projection::MODULE,
         feature: "projection",
         entries: projection::ENTRIES,
+    },
+    #[cfg(feature = "selective-scan")]
+    Family {
+        module: selective_scan::MODULE,
+        feature: "selective-scan",
+        entries: selective_scan::ENTRIES,
     },
 ];
 

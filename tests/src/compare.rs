@@ -2,8 +2,10 @@
 
 use crate::devices::TestDevice;
 use crate::oracle::linear_scan::{Expected, linear_scan};
+use crate::oracle::selective_scan::selective_scan;
 use crate::problem::{Outcome, Problem};
 use crate::sample::{Sample, comparable_bits};
+use crate::selective::{SelectiveOutcome, SelectiveProblem};
 use std::fmt::Debug;
 
 /// Runs `problem` on `device` and compares everything it returns with the oracle.
@@ -32,6 +34,39 @@ pub fn agrees<T: Sample>(
         .map_err(|wrong| format!("h{wrong}"))
         .and_then(|()| {
             all_right(&outcome.final_state, &truth.final_state, exact)
+                .map_err(|wrong| format!("final_state{wrong}"))
+        })
+        .map_err(|wrong| format!("{}: {}: {wrong}", device.device, problem.describe()))
+}
+
+/// Runs a selective scan on `device` and compares everything it returns with the oracle.
+///
+/// # Errors
+/// What went wrong, where, and how often.
+pub fn selective_conforms<T: Sample>(
+    device: &TestDevice,
+    problem: &SelectiveProblem<T>,
+) -> Result<(), String> {
+    let outcome = problem
+        .run(&device.device)
+        .map_err(|error| format!("{}: {}: {error}", device.device, problem.describe()))?;
+    selective_agrees(device, problem, &outcome)
+}
+
+/// Compares the outcome of a selective scan with the oracle.
+///
+/// # Errors
+/// What went wrong, where, and how often.
+pub fn selective_agrees<T: Sample>(
+    device: &TestDevice,
+    problem: &SelectiveProblem<T>,
+    outcome: &SelectiveOutcome<T>,
+) -> Result<(), String> {
+    let truth = selective_scan(problem);
+    all_right(&outcome.y, &truth.y, false)
+        .map_err(|wrong| format!("y{wrong}"))
+        .and_then(|()| {
+            all_right(&outcome.final_state, &truth.final_state, false)
                 .map_err(|wrong| format!("final_state{wrong}"))
         })
         .map_err(|wrong| format!("{}: {}: {wrong}", device.device, problem.describe()))
@@ -111,4 +146,36 @@ pub fn same_outcome<T: Sample + Debug>(
         &left.final_state,
         &right.final_state,
     )
+}
+
+/// Compares two outcomes of a selective scan bit for bit.
+///
+/// # Errors
+/// As [`same_bits`].
+pub fn same_selective<T: Sample>(
+    what: &str,
+    left: &SelectiveOutcome<T>,
+    right: &SelectiveOutcome<T>,
+) -> Result<(), String> {
+    same_bits(&format!("{what}: y"), &left.y, &right.y)?;
+    same_bits(
+        &format!("{what}: final_state"),
+        &left.final_state,
+        &right.final_state,
+    )
+}
+
+/// `|found - exact| / |exact|` in the Frobenius norm, and the largest difference.
+pub fn errors<T: Sample>(found: &[T], exact: &[f64]) -> (f64, f64) {
+    let (mut square, mut norm, mut largest) = (0.0, 0.0, 0.0f64);
+    for (&found, &exact) in found.iter().zip(exact) {
+        let difference = f64::from(found.widen()) - exact;
+        square += difference * difference;
+        norm += exact * exact;
+        // Not `max`, which would drop NaN.
+        if !(difference.abs() <= largest) {
+            largest = difference.abs();
+        }
+    }
+    ((square / norm).sqrt(), largest)
 }

@@ -43,6 +43,14 @@ impl Inputs {
         self.fill(len, |rng| rng.random_range(0.0..1.0))
     }
 
+    /// Standard normal values (Box and Muller).
+    pub fn normal<T: Sample>(&mut self, len: usize) -> Vec<T> {
+        self.fill(len, |rng| {
+            let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+            (radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()) as f32
+        })
+    }
+
     /// Anything: every bit pattern of f32, NaN and infinity among them.
     pub fn garbage<T: Sample>(&mut self, len: usize) -> Vec<T> {
         self.fill(len, |rng| match rng.random_range(0..4) {

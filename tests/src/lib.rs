@@ -10,7 +10,9 @@ pub mod inputs;
 pub mod oracle;
 pub mod problem;
 pub mod sample;
+pub mod selective;
 
 pub use devices::{Cases, TestDevice, devices};
 pub use problem::{Case, Outcome, Problem};
 pub use sample::Sample;
+pub use selective::{SelectiveCase, SelectiveOutcome, SelectiveProblem};

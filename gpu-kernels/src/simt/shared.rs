@@ -82,6 +82,33 @@ impl<T: Plain> Shared<T> {
 }
 
 impl<T: Word> Shared<T> {
+    /// Reads two words from `index` in one 8-byte access.
+    ///
+    /// # Safety
+    /// As [`load`](Self::load) for both; the address is a multiple of 8.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load2(self, index: u32) -> [T; 2] {
+        // SAFETY: the caller's promise.
+        let words = unsafe { self.add(index).cast::<u64>().load(0) };
+        [
+            T::from_bits(words as u32),
+            T::from_bits((words >> 32) as u32),
+        ]
+    }
+
+    /// Writes two words from `index` in one 8-byte access.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store) for both; the address is a multiple of 8.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store2(self, index: u32, value: [T; 2]) {
+        let [low, high] = value.map(|word| u64::from(word.to_bits()));
+        // SAFETY: the caller's promise.
+        unsafe { self.add(index).cast::<u64>().store(0, low | high << 32) };
+    }
+
     /// Reads four words from `index` in one 16-byte access.
     ///
     /// # Safety

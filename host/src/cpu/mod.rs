@@ -5,9 +5,14 @@
 
 pub(crate) mod linear_scan;
 pub(crate) mod linear_scan_backward;
+pub(crate) mod projection;
+pub(crate) mod selective_scan;
+pub(crate) mod selective_scan_step;
 
 mod lanes;
+mod math;
 mod pieces;
+mod selective_tile;
 
 use crate::buffer::{Buffer, Storage};
 use crate::dtype::Data;

@@ -143,7 +143,7 @@ impl<'a> Sequences<'a> {
     }
 
     /// Where to cut so that both parts have about as many time steps; `None` for one sequence.
-    fn middle(&self) -> Option<usize> {
+    pub fn middle(&self) -> Option<usize> {
         let count = self.count();
         if count < 2 {
             return None;

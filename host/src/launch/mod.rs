@@ -4,11 +4,15 @@
 pub(crate) mod ceilings;
 pub(crate) mod linear_scan;
 pub(crate) mod projection;
+pub(crate) mod selective_scan;
+pub(crate) mod selective_scan_step;
 
 use crate::buffer::Buffer;
 use crate::dtype::Data;
 use crate::error::Result;
 use gpu_kernels::linear_scan::LinearScanParams;
+use gpu_kernels::projection::ProjectionParams;
+use gpu_kernels::selective_scan::{SelectiveScanParams, SelectiveScanStepParams};
 use gpu_kernels::simt::{Entry, Global, LaunchShape};
 
 /// A device that runs kernels: the GPU, or the emulator.
@@ -37,7 +41,7 @@ impl<T: Data> Buffer<T> {
 }
 
 /// The entry points for sequences of this element type.
-pub trait Kernels: projection::ProjectionKernels {
+pub trait Kernels: gpu_kernels::simt::Element {
     /// Linear scan over `[B, L, D]`, the usual tile.
     type RowsFull: Entry<Params = LinearScanParams<Self>>;
     /// Linear scan over `[B, L, D]`, any tile.
@@ -46,20 +50,84 @@ pub trait Kernels: projection::ProjectionKernels {
     type ColumnsFull: Entry<Params = LinearScanParams<Self>>;
     /// Linear scan over `[B, D, L]`, any tile.
     type Columns: Entry<Params = LinearScanParams<Self>>;
+    /// Projection on the tensor cores.
+    type ProjectionMatrix: Entry<Params = ProjectionParams<Self>>;
+    /// Projection by fused multiply-adds.
+    type ProjectionPlain: Entry<Params = ProjectionParams<Self>>;
+    /// Selective scan over `[B, L, D]`, 2 states a lane.
+    type SelectiveRows2: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 4 states a lane.
+    type SelectiveRows4: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 8 states a lane.
+    type SelectiveRows8: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, 2 states a lane.
+    type SelectiveColumns2: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 4 states a lane.
+    type SelectiveColumns4: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 8 states a lane.
+    type SelectiveColumns8: Entry<Params = SelectiveScanParams<Self>>;
+    /// One step of the selective scan, 2 states a lane.
+    type SelectiveStep2: Entry<Params = SelectiveScanStepParams<Self>>;
+    /// The same, 4 states a lane.
+    type SelectiveStep4: Entry<Params = SelectiveScanStepParams<Self>>;
+    /// The same, 8 states a lane.
+    type SelectiveStep8: Entry<Params = SelectiveScanStepParams<Self>>;
 }
 
 macro_rules! kernels {
-    ($($element:ty: $rows_full:ident $rows:ident $columns_full:ident $columns:ident;)*) => { $(
+    ($($element:ty: $($kernel:ident = $family:ident::$entry:ident)*;)*) => { $(
         impl Kernels for $element {
-            type RowsFull = gpu_kernels::linear_scan::$rows_full;
-            type Rows = gpu_kernels::linear_scan::$rows;
-            type ColumnsFull = gpu_kernels::linear_scan::$columns_full;
-            type Columns = gpu_kernels::linear_scan::$columns;
+            $(type $kernel = gpu_kernels::$family::$entry;)*
         }
     )* };
 }
 kernels! {
-    f32: LinearScanF32RowsFull LinearScanF32Rows LinearScanF32ColumnsFull LinearScanF32Columns;
-    half::f16: LinearScanF16RowsFull LinearScanF16Rows LinearScanF16ColumnsFull LinearScanF16Columns;
-    half::bf16: LinearScanBf16RowsFull LinearScanBf16Rows LinearScanBf16ColumnsFull LinearScanBf16Columns;
+    f32:
+        RowsFull = linear_scan::LinearScanF32RowsFull
+        Rows = linear_scan::LinearScanF32Rows
+        ColumnsFull = linear_scan::LinearScanF32ColumnsFull
+        Columns = linear_scan::LinearScanF32Columns
+        ProjectionMatrix = projection::ProjectionF32
+        ProjectionPlain = projection::ProjectionF32Plain
+        SelectiveRows2 = selective_scan::SelectiveScanF32Rows2
+        SelectiveRows4 = selective_scan::SelectiveScanF32Rows4
+        SelectiveRows8 = selective_scan::SelectiveScanF32Rows8
+        SelectiveColumns2 = selective_scan::SelectiveScanF32Columns2
+        SelectiveColumns4 = selective_scan::SelectiveScanF32Columns4
+        SelectiveColumns8 = selective_scan::SelectiveScanF32Columns8
+        SelectiveStep2 = selective_scan::SelectiveScanStepF32Lanes2
+        SelectiveStep4 = selective_scan::SelectiveScanStepF32Lanes4
+        SelectiveStep8 = selective_scan::SelectiveScanStepF32Lanes8;
+    half::f16:
+        RowsFull = linear_scan::LinearScanF16RowsFull
+        Rows = linear_scan::LinearScanF16Rows
+        ColumnsFull = linear_scan::LinearScanF16ColumnsFull
+        Columns = linear_scan::LinearScanF16Columns
+        ProjectionMatrix = projection::ProjectionF16
+        ProjectionPlain = projection::ProjectionF16Plain
+        SelectiveRows2 = selective_scan::SelectiveScanF16Rows2
+        SelectiveRows4 = selective_scan::SelectiveScanF16Rows4
+        SelectiveRows8 = selective_scan::SelectiveScanF16Rows8
+        SelectiveColumns2 = selective_scan::SelectiveScanF16Columns2
+        SelectiveColumns4 = selective_scan::SelectiveScanF16Columns4
+        SelectiveColumns8 = selective_scan::SelectiveScanF16Columns8
+        SelectiveStep2 = selective_scan::SelectiveScanStepF16Lanes2
+        SelectiveStep4 = selective_scan::SelectiveScanStepF16Lanes4
+        SelectiveStep8 = selective_scan::SelectiveScanStepF16Lanes8;
+    half::bf16:
+        RowsFull = linear_scan::LinearScanBf16RowsFull
+        Rows = linear_scan::LinearScanBf16Rows
+        ColumnsFull = linear_scan::LinearScanBf16ColumnsFull
+        Columns = linear_scan::LinearScanBf16Columns
+        ProjectionMatrix = projection::ProjectionBf16
+        ProjectionPlain = projection::ProjectionBf16Plain
+        SelectiveRows2 = selective_scan::SelectiveScanBf16Rows2
+        SelectiveRows4 = selective_scan::SelectiveScanBf16Rows4
+        SelectiveRows8 = selective_scan::SelectiveScanBf16Rows8
+        SelectiveColumns2 = selective_scan::SelectiveScanBf16Columns2
+        SelectiveColumns4 = selective_scan::SelectiveScanBf16Columns4
+        SelectiveColumns8 = selective_scan::SelectiveScanBf16Columns8
+        SelectiveStep2 = selective_scan::SelectiveScanStepBf16Lanes2
+        SelectiveStep4 = selective_scan::SelectiveScanStepBf16Lanes4
+        SelectiveStep8 = selective_scan::SelectiveScanStepBf16Lanes8;
 }

@@ -6,30 +6,8 @@ use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
 use crate::ops::{Activation, Projection, ProjectionPart};
 use gpu_kernels::projection::policy::{self, Method};
-use gpu_kernels::projection::{self, PARTS, Part, ProjectionParams};
-use gpu_kernels::simt::{Entry, Global};
-
-/// The entry points for rows of this element type.
-pub trait ProjectionKernels: gpu_kernels::simt::Element {
-    /// On the tensor cores.
-    type Matrix: Entry<Params = ProjectionParams<Self>>;
-    /// By fused multiply-adds.
-    type Plain: Entry<Params = ProjectionParams<Self>>;
-}
-
-macro_rules! kernels {
-    ($($element:ty: $matrix:ident $plain:ident;)*) => { $(
-        impl ProjectionKernels for $element {
-            type Matrix = projection::$matrix;
-            type Plain = projection::$plain;
-        }
-    )* };
-}
-kernels! {
-    f32: ProjectionF32 ProjectionF32Plain;
-    half::f16: ProjectionF16 ProjectionF16Plain;
-    half::bf16: ProjectionBf16 ProjectionBf16Plain;
-}
+use gpu_kernels::projection::{PARTS, Part, ProjectionParams};
+use gpu_kernels::simt::Global;
 
 pub(crate) fn run<T: Element>(
     op: &Projection,
@@ -56,8 +34,8 @@ pub(crate) fn run<T: Element>(
             ..params
         };
         match launch.method {
-            Method::Matrix => device.launch::<T::Matrix>(launch.shape, params)?,
-            Method::Plain => device.launch::<T::Plain>(launch.shape, params)?,
+            Method::Matrix => device.launch::<T::ProjectionMatrix>(launch.shape, params)?,
+            Method::Plain => device.launch::<T::ProjectionPlain>(launch.shape, params)?,
         }
     }
     Ok(())
@@ -140,7 +118,7 @@ fn too_large(op: &Projection) -> Error {
 mod tests {
     use super::*;
     use crate::Device;
-    use gpu_kernels::simt::LaunchShape;
+    use gpu_kernels::simt::{Entry, LaunchShape};
     use std::any::Any;
     use std::cell::RefCell;
 

@@ -8,8 +8,8 @@
 //! number of rows, and is the same from run to run.
 
 use super::check::{self, Check};
-use super::selective_scan::unavailable;
 use crate::buffer::Buffer;
+use crate::cpu;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
 #[cfg(doc)]
@@ -72,7 +72,7 @@ impl Projection {
     ) -> Result<()> {
         self.validate(device, x, parts)?;
         match &device.backend {
-            Backend::Cpu => unavailable(device, NAME),
+            Backend::Cpu => cpu::projection::run(self, x, parts),
             Backend::Cuda(cuda) => launch::projection::run(self, cuda.as_ref(), x, parts),
             Backend::Emulated(device) => launch::projection::run(self, device.as_ref(), x, parts),
         }

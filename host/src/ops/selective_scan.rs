@@ -19,9 +19,11 @@
 use super::check::{self, Check, sequence_shape};
 use super::{Layout, SequenceOffsets};
 use crate::buffer::Buffer;
+use crate::cpu;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
+use crate::launch;
 
 const NAME: &str = "selective scan";
 
@@ -206,8 +208,9 @@ impl SelectiveScan {
     ) -> Result<()> {
         self.validate(device, &args)?;
         match &device.backend {
-            Backend::Cpu => unavailable(device, NAME),
-            Backend::Cuda(_) | Backend::Emulated(_) => unavailable(device, NAME),
+            Backend::Cpu => cpu::selective_scan::run(self, args),
+            Backend::Cuda(cuda) => launch::selective_scan::run(self, cuda.as_ref(), args),
+            Backend::Emulated(device) => launch::selective_scan::run(self, device.as_ref(), args),
         }
     }
 
@@ -353,12 +356,4 @@ pub(super) fn check_channels(
         Some(buffer) => check.buffer(argument, buffer, channels, || format!("[D] = [{channels}]")),
         None => Ok(()),
     }
-}
-
-/// The error of a device that has no kernels for an operation.
-pub(super) fn unavailable(device: &Device, operation: &str) -> Result<()> {
-    Err(Error::DeviceUnavailable {
-        device: device.to_string(),
-        reason: format!("{operation} runs on the CPU only, so far"),
-    })
 }

@@ -1,18 +1,19 @@
 //! One time step of the selective scan, the state updated in place: decoding.
 //!
 //! The definition is that of [`SelectiveScan`](super::SelectiveScan) with L = 1. After t
-//! steps, state and output are those of a scan over the first t time steps: bit for bit on
-//! the CPU, within rounding on a GPU.
+//! steps, state and output are those of a scan over the first t time steps: bit for bit.
 
 use super::StateMatrix;
 use super::check::{self, Check};
-use super::selective_scan::{check_channels, check_sizes, unavailable};
+use super::selective_scan::{check_channels, check_sizes};
 use crate::buffer::Buffer;
+use crate::cpu;
 use crate::device::{Backend, Device};
 use crate::dtype::{Data, Element};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::launch;
 
 const NAME: &str = "selective scan step";
 
@@ -91,8 +92,11 @@ impl SelectiveScanStep {
     ) -> Result<()> {
         self.validate(device, &args)?;
         match &device.backend {
-            Backend::Cpu => unavailable(device, NAME),
-            Backend::Cuda(_) | Backend::Emulated(_) => unavailable(device, NAME),
+            Backend::Cpu => cpu::selective_scan_step::run(self, args),
+            Backend::Cuda(cuda) => launch::selective_scan_step::run(self, cuda.as_ref(), args),
+            Backend::Emulated(device) => {
+                launch::selective_scan_step::run(self, device.as_ref(), args)
+            }
         }
     }
 

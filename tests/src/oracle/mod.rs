@@ -3,5 +3,6 @@
 pub mod bound;
 pub mod linear_scan;
 pub mod linear_scan_backward;
+pub mod selective_scan;
 
 pub use bound::{Interval, Running};

@@ -1,0 +1,186 @@
+//! How the selective scan is cut: lanes, states, blocks, shared memory.
+//!
+//! A channel's N states lie in the registers of a few lanes of one warp. Which lane adds up
+//! which states decides how `y` is rounded, so the cut depends on N and D alone, never on
+//! the batch, and it is the same in the scan and in the step.
+
+use crate::simt::LaunchShape;
+
+/// Time steps of a tile.
+pub const STEPS: u32 = 32;
+
+/// Threads of a block whose channels have up to 8 lanes, and with more. More lanes are
+/// more states, whose B and C then serve more channels.
+const NARROW: u32 = 128;
+const WIDE: u32 = 256;
+
+/// The largest block.
+pub const BLOCK: u32 = WIDE;
+
+/// Threads of a block of the step.
+pub const STEP_BLOCK: u32 = 128;
+/// Batch elements of one.
+pub const STEP_ROWS: u32 = 4;
+
+/// The largest N.
+pub const MAX_STATES: u32 = 256;
+
+/// From this many channels on, 16 states are 4 lanes of 4; below, 8 lanes of 2.
+///
+/// 4 states a lane cost fewer shared-memory accesses, but take a channel's time steps half
+/// as fast; with few channels there are not warps enough to fill the card.
+const MANY_CHANNELS: u64 = 4096;
+
+/// Words between the channels of the tile of step sizes: two for each step, and a gap so
+/// that eight channels' 16-byte accesses use different banks.
+pub const PAIR_STRIDE: u32 = 2 * STEPS + 4;
+
+/// Words between the lanes of a tile of B or C, with a gap for the same reason.
+pub const fn matrix_stride(lane_states: u32) -> u32 {
+    STEPS * lane_states + 4
+}
+
+/// Which states a lane holds: lane l those from `l * lane_states` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// States of a lane: 2, 4 or 8.
+    pub lane_states: u32,
+    /// Lanes of a channel: 2 to this power, from 4 to 32.
+    pub log2_lanes: u32,
+}
+
+impl Cut {
+    /// For `states` states of each of `channels` channels; `None` if there are none or more
+    /// than [`MAX_STATES`].
+    pub fn new(states: u64, channels: u64) -> Option<Self> {
+        let many = channels >= MANY_CHANNELS;
+        let (lane_states, log2_lanes) = match states {
+            1..=8 => (2, 2),
+            9..=16 if many => (4, 2),
+            9..=16 => (2, 3),
+            17..=32 => (4, 3),
+            33..=64 if many => (8, 3),
+            33..=64 => (4, 4),
+            65..=128 => (8, 4),
+            129..=256 => (8, 5),
+            _ => return None,
+        };
+        Some(Self {
+            lane_states,
+            log2_lanes,
+        })
+    }
+
+    /// Threads of a block of the scan.
+    pub const fn threads(&self) -> u32 {
+        if self.log2_lanes <= 3 { NARROW } else { WIDE }
+    }
+
+    /// Channels of a block of the scan.
+    pub const fn channels(&self) -> u32 {
+        self.threads() >> self.log2_lanes
+    }
+
+    /// States of a channel, with those that fill up the last lanes.
+    pub const fn states(&self) -> u32 {
+        self.lane_states << self.log2_lanes
+    }
+
+    /// Shared memory of a block of the scan over elements of `size` bytes.
+    pub const fn shared_bytes(&self, size: u32) -> u32 {
+        let layout = SharedLayout::new(self.lane_states, self.log2_lanes, self.threads(), size);
+        layout.bytes
+    }
+}
+
+/// Where things lie in a block's shared memory, in bytes from its beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedLayout {
+    /// Each channel's step sizes and inputs, `(delta, delta * x)` for each time step.
+    pub pairs: u32,
+    /// B and C by lanes, as f32.
+    pub b: u32,
+    /// As above.
+    pub c: u32,
+    /// Each thread's share of `y`.
+    pub sums: u32,
+    /// The next tile's B and C as they arrive.
+    pub raw_b: u32,
+    /// As above.
+    pub raw_c: u32,
+    /// All of it.
+    pub bytes: u32,
+}
+
+impl SharedLayout {
+    /// For blocks of `threads` threads over elements of `size` bytes.
+    #[inline(always)]
+    pub const fn new(lane_states: u32, log2_lanes: u32, threads: u32, size: u32) -> Self {
+        let pairs = 0;
+        let b = pairs + (threads >> log2_lanes) * PAIR_STRIDE * 4;
+        let matrix = (matrix_stride(lane_states) * 4) << log2_lanes;
+        let c = b + matrix;
+        let sums = c + matrix;
+        let raw_b = sums + threads * STEPS * 4;
+        let raw = (STEPS * lane_states * size) << log2_lanes;
+        let raw_c = raw_b + raw;
+        Self {
+            pairs,
+            b,
+            c,
+            sums,
+            raw_b,
+            raw_c,
+            bytes: raw_c + raw,
+        }
+    }
+}
+
+/// A launch as the host prepares it.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// Grid, block, shared memory.
+    pub shape: LaunchShape,
+    /// How the states are cut.
+    pub cut: Cut,
+    /// Blocks of a group of channels, or, of the step, of all channels.
+    pub channel_blocks: u32,
+}
+
+/// The scan's launch for `sequences` sequences of `groups` groups of `group_channels`
+/// channels, or `None` if it would need more blocks than a grid has, or N is out of range.
+pub fn launch(
+    sequences: u64,
+    groups: u64,
+    group_channels: u64,
+    states: u64,
+    size: u32,
+) -> Option<Launch> {
+    let cut = Cut::new(states, groups.checked_mul(group_channels)?)?;
+    let group_blocks = group_channels.div_ceil(u64::from(cut.channels()));
+    let blocks = sequences
+        .checked_mul(groups)?
+        .checked_mul(group_blocks)
+        .filter(|&blocks| blocks < 1 << 31)?;
+    Some(Launch {
+        shape: LaunchShape::linear(blocks as u32, cut.threads(), cut.shared_bytes(size)),
+        cut,
+        channel_blocks: group_blocks as u32,
+    })
+}
+
+/// The step's launch for `batch` elements of `channels` channels, or `None` as for [`launch`].
+pub fn step_launch(batch: u64, channels: u64, states: u64) -> Option<Launch> {
+    let cut = Cut::new(states, channels)?;
+    let block_channels = u64::from(STEP_BLOCK >> cut.log2_lanes);
+    let channel_blocks = channels.div_ceil(block_channels);
+    let blocks = batch
+        .div_ceil(u64::from(STEP_ROWS))
+        .checked_mul(channel_blocks)
+        .filter(|&blocks| blocks < 1 << 31)?;
+    Some(Launch {
+        shape: LaunchShape::linear(blocks as u32, STEP_BLOCK, 0),
+        cut,
+        channel_blocks: channel_blocks as u32,
+    })
+}

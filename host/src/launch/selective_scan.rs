@@ -1,0 +1,132 @@
+//! Selective scan on a device that runs kernels.
+
+use super::{Kernels, Launcher};
+use crate::buffer::Buffer;
+use crate::dtype::{Data, Element};
+use crate::error::{Error, Result};
+use crate::ops::{Layout, SelectiveScan, SelectiveScanArgs};
+use gpu_kernels::selective_scan::{SelectiveScanParams, options, policy};
+use gpu_kernels::simt::Global;
+
+const NAME: &str = "selective scan";
+
+pub(crate) fn run<T: Element>(
+    op: &SelectiveScan,
+    device: &impl Launcher,
+    args: SelectiveScanArgs<'_, T>,
+) -> Result<()> {
+    let sequences = op.sequences(args.offsets);
+    if sequences == 0 || op.channels == 0 {
+        return Ok(());
+    }
+    let too_large = || too_large(NAME, op);
+    let launch = policy::launch(
+        sequences as u64,
+        op.groups as u64,
+        (op.channels / op.groups) as u64,
+        op.state as u64,
+        T::DTYPE.size() as u32,
+    )
+    .ok_or_else(too_large)?;
+    let params = params(op, &args, sequences, &launch).ok_or_else(too_large)?;
+    check(op, &params, &args)?;
+    let shape = launch.shape;
+    match (op.layout, launch.cut.lane_states) {
+        (Layout::Bld, 2) => device.launch::<<T as Kernels>::SelectiveRows2>(shape, params),
+        (Layout::Bld, 4) => device.launch::<<T as Kernels>::SelectiveRows4>(shape, params),
+        (Layout::Bld, _) => device.launch::<<T as Kernels>::SelectiveRows8>(shape, params),
+        (Layout::Bdl, 2) => device.launch::<<T as Kernels>::SelectiveColumns2>(shape, params),
+        (Layout::Bdl, 4) => device.launch::<<T as Kernels>::SelectiveColumns4>(shape, params),
+        (Layout::Bdl, _) => device.launch::<<T as Kernels>::SelectiveColumns8>(shape, params),
+    }
+}
+
+/// The parameters; `None` if there are too many sequences.
+fn params<T: Element>(
+    op: &SelectiveScan,
+    args: &SelectiveScanArgs<'_, T>,
+    sequences: usize,
+    launch: &policy::Launch,
+) -> Option<SelectiveScanParams<T>> {
+    Some(SelectiveScanParams {
+        x: args.x.global(),
+        delta: args.delta.global(),
+        z: optional(args.z),
+        y: args.y.global(),
+        b: args.b.global(),
+        c: args.c.global(),
+        a: args.a.buffer().global(),
+        d_skip: optional(args.d_skip),
+        delta_bias: optional(args.delta_bias),
+        h0: optional(args.h0),
+        final_state: optional(args.final_state.as_deref()),
+        offsets: optional(args.offsets.map(|offsets| offsets.buffer())),
+        length: op.length as u64,
+        group_channels: (op.channels / op.groups) as u64,
+        sequences: u32::try_from(sequences).ok()?,
+        groups: u32::try_from(op.groups).ok()?,
+        channel_blocks: launch.channel_blocks,
+        states: op.state as u32,
+        log2_lanes: launch.cut.log2_lanes,
+        options: flags(op.softplus, args.a.is_log()),
+    })
+}
+
+/// The bits of [`options`].
+pub(super) fn flags(softplus: bool, log: bool) -> u32 {
+    let bit = |on, bit| if on { bit } else { 0 };
+    bit(softplus, options::SOFTPLUS) | bit(log, options::LOG)
+}
+
+pub(super) fn optional<T: Data>(buffer: Option<&Buffer<T>>) -> Global<T> {
+    buffer.map_or(Global::null(), Buffer::global)
+}
+
+/// The last word before the device: no buffer is shorter than what the kernel accesses for
+/// these parameters.
+fn check<T: Element>(
+    op: &SelectiveScan,
+    params: &SelectiveScanParams<T>,
+    args: &SelectiveScanArgs<'_, T>,
+) -> Result<()> {
+    let required = params.required().ok_or_else(|| too_large(NAME, op))?;
+    covers(NAME, "x", Some(args.x), required.elements)?;
+    covers(NAME, "delta", Some(args.delta), required.elements)?;
+    covers(NAME, "z", args.z, required.elements)?;
+    covers(NAME, "y", Some(&*args.y), required.elements)?;
+    covers(NAME, "B", Some(args.b), required.matrices)?;
+    covers(NAME, "C", Some(args.c), required.matrices)?;
+    covers(NAME, "A", Some(args.a.buffer()), required.parameters)?;
+    covers(NAME, "D_skip", args.d_skip, required.channels)?;
+    covers(NAME, "delta_bias", args.delta_bias, required.channels)?;
+    covers(NAME, "h0", args.h0, required.states)?;
+    let last = args.final_state.as_deref();
+    covers(NAME, "final_state", last, required.states)?;
+    let offsets = args.offsets.map(|offsets| offsets.buffer());
+    covers(NAME, "cu_seqlens", offsets, required.offsets)
+}
+
+pub(super) fn covers<U: Data>(
+    operation: &'static str,
+    argument: &'static str,
+    buffer: Option<&Buffer<U>>,
+    required: u64,
+) -> Result<()> {
+    match buffer {
+        Some(buffer) if (buffer.len() as u64) < required => Err(Error::Length {
+            operation,
+            argument,
+            found: buffer.len(),
+            expected: usize::try_from(required).unwrap_or(usize::MAX),
+            shape: "what the kernel accesses".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn too_large(operation: &'static str, op: &impl std::fmt::Debug) -> Error {
+    Error::TooLarge {
+        operation,
+        shape: format!("{op:?}"),
+    }
+}
