@@ -6,9 +6,8 @@ use crate::simt::{Element, Shared};
 use core::marker::PhantomData;
 use half::{bf16, f16};
 
-/// The most elements of one thread, in fours.
-pub(super) const FOURS: usize = 2;
-pub(super) const ELEMENTS: usize = 4 * FOURS;
+/// The most elements of one thread.
+pub(super) const ELEMENTS: usize = 8;
 
 /// An element type that arrives 16 bytes at once.
 pub trait Packed: Element {
@@ -53,28 +52,8 @@ pub struct Place {
     pub channel: u32,
     /// Time step of element 0.
     pub step: u32,
-    /// Channels from one four to the next, and from one element of a four to the next.
-    pub channel_strides: (u32, u32),
-    /// The same of time steps.
-    pub step_strides: (u32, u32),
-    /// Elements, from 0 to [`ELEMENTS`].
-    pub count: u32,
-}
-
-impl Place {
-    /// Channel of an element.
-    #[inline(always)]
-    pub fn channel(&self, element: usize) -> u32 {
-        let (four, one) = self.channel_strides;
-        self.channel + (element / 4) as u32 * four + (element % 4) as u32 * one
-    }
-
-    /// Time step of an element.
-    #[inline(always)]
-    pub fn step(&self, element: usize) -> u32 {
-        let (four, one) = self.step_strides;
-        self.step + (element / 4) as u32 * four + (element % 4) as u32 * one
-    }
+    /// Channels from one element to the next.
+    pub channel_stride: u32,
 }
 
 /// How sequences lie in memory.
@@ -84,26 +63,35 @@ pub trait Layout: Copy + 'static {
     /// Whether channels are contiguous; otherwise time steps are.
     const ROWS: bool;
 
-    /// This thread's place.
-    fn place(thread: u32, threads: u32, log2_lanes: u32) -> Place;
+    /// The place of one of the threads that prepare and finish, with `elements` elements each.
+    fn place(thread: u32, log2_channels: u32, elements: u32) -> Place;
 
-    /// Writes step sizes and inputs of elements `4 * four ..`.
+    /// Channel of an element.
+    fn channel(place: &Place, element: usize) -> u32;
+
+    /// Time step of one of `elements` elements.
+    fn step(place: &Place, element: usize, elements: usize) -> u32;
+
+    /// Writes step sizes and inputs of the `N` elements.
     ///
     /// # Safety
     /// They are this thread's; nobody reads them unordered.
-    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, four: usize, values: [[f32; 2]; 4]);
+    unsafe fn put_pairs<const N: usize>(
+        pairs: Shared<f32>,
+        place: &Place,
+        values: [[f32; 2]; ELEMENTS],
+    );
 
-    /// The sums of elements `4 * four ..` over the first `lanes` lanes, one after the other.
+    /// The sums of the `N` elements over the first `lanes` lanes, one after the other.
     ///
     /// # Safety
     /// They are this thread's, complete, behind a barrier.
-    unsafe fn sums(
+    unsafe fn sums<const N: usize>(
         sums: Shared<f32>,
         place: &Place,
-        four: usize,
         log2_lanes: u32,
         lanes: u32,
-    ) -> [f32; 4];
+    ) -> [f32; ELEMENTS];
 }
 
 /// Where the four time steps `4 * quad ..` of a thread's share of `y` lie. Quads of
@@ -114,7 +102,7 @@ pub(super) fn quad_position(thread: u32, quad: u32) -> u32 {
 }
 
 #[inline(always)]
-pub(super) fn turn(thread: u32) -> u32 {
+fn turn(thread: u32) -> u32 {
     (thread ^ thread >> 3 ^ thread >> 6) & 7
 }
 
@@ -131,55 +119,77 @@ impl<T: Packed> Layout for Rows<T> {
     const ROWS: bool = true;
 
     #[inline(always)]
-    fn place(thread: u32, threads: u32, log2_lanes: u32) -> Place {
-        let log2_channels = threads.ilog2() - log2_lanes;
-        let quad = thread >> log2_channels;
-        let quads = STEPS / 4;
+    fn place(thread: u32, log2_channels: u32, _: u32) -> Place {
         Place {
             channel: thread & ((1 << log2_channels) - 1),
-            step: 4 * quad,
-            channel_strides: (0, 0),
-            step_strides: (4 << log2_lanes, 1),
-            count: if quad < quads {
-                4 * (quads >> log2_lanes).max(1)
-            } else {
-                0
-            },
+            step: 4 * (thread >> log2_channels),
+            channel_stride: 0,
         }
     }
 
     #[inline(always)]
-    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, four: usize, values: [[f32; 2]; 4]) {
-        let [a, b, c, d] = values;
-        let at = place.channel * PAIR_STRIDE + 2 * place.step(4 * four);
-        // SAFETY: the caller's promise; strides and steps are multiples of four.
-        unsafe {
-            pairs.store4(at, [a[0], a[1], b[0], b[1]]);
-            pairs.store4(at + 4, [c[0], c[1], d[0], d[1]]);
-        }
+    fn channel(place: &Place, _: usize) -> u32 {
+        place.channel
     }
 
     #[inline(always)]
-    unsafe fn sums(
+    fn step(place: &Place, element: usize, elements: usize) -> u32 {
+        // With eight, the second four lie half a tile behind the first.
+        let four = (element / 4) as u32 * (STEPS / (elements as u32 / 4));
+        place.step + four + (element % 4) as u32
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn put_pairs<const N: usize>(
+        pairs: Shared<f32>,
+        place: &Place,
+        values: [[f32; 2]; ELEMENTS],
+    ) {
+        unroll!(N / 4, i => {
+            let at = place.channel * PAIR_STRIDE + 2 * Self::step(place, 4 * i, N);
+            let four = |j: usize| values[(4 * i + j) % ELEMENTS];
+            let [a, b, c, d] = [four(0), four(1), four(2), four(3)];
+            // SAFETY: the caller's promise; strides and steps are multiples of four.
+            unsafe {
+                pairs.store4(at, [a[0], a[1], b[0], b[1]]);
+                pairs.store4(at + 4, [c[0], c[1], d[0], d[1]]);
+            }
+        });
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn sums<const N: usize>(
         sums: Shared<f32>,
         place: &Place,
-        four: usize,
         log2_lanes: u32,
         lanes: u32,
-    ) -> [f32; 4] {
-        let quad = place.step(4 * four) / 4;
+    ) -> [f32; ELEMENTS] {
+        // The zero that changes no other.
+        let mut all = [-0.0; ELEMENTS];
         let first = place.channel << log2_lanes;
-        // SAFETY: the caller's promise; quads are aligned.
-        unsafe {
-            let mut sum = sums.load4(quad_position(first, quad));
-            let mut lane = 1;
-            while lane < lanes {
-                let share = sums.load4(quad_position(first + lane, quad));
-                unroll!(4, i => { sum[i] += share[i]; });
-                lane += 1;
-            }
-            sum
+        let mut lane = 0;
+        while lane < lanes {
+            // Lanes are a multiple of four, and so is the first: `turn` is linear in the rest.
+            let (row, turn) = ((first + lane) * STEPS, turn(first + lane));
+            let mut shares = [[[0.0; 4]; 4]; 32];
+            unroll!(N / 4, i => {
+                let quad = Self::step(place, 4 * i, N) / 4 ^ turn;
+                unroll!(4, l => {
+                    let at = row + l as u32 * STEPS + ((quad ^ l as u32) << 2);
+                    // SAFETY: the caller's promise; quads are aligned.
+                    shares[i][l % 4] = unsafe { sums.load4(at) };
+                });
+            });
+            unroll!(4, l => {
+                if lane + (l as u32) < lanes {
+                    unroll!(N, i => { all[i % ELEMENTS] += shares[i / 4][l % 4][i % 4]; });
+                }
+            });
+            lane += 4;
         }
+        all
     }
 }
 
@@ -188,54 +198,57 @@ impl<T: Packed> Layout for Columns<T> {
     const ROWS: bool = false;
 
     #[inline(always)]
-    fn place(thread: u32, threads: u32, log2_lanes: u32) -> Place {
-        let warps = threads / STEPS;
+    fn place(thread: u32, log2_channels: u32, elements: u32) -> Place {
         Place {
             channel: thread / STEPS,
             step: thread % STEPS,
-            channel_strides: (4 * warps, warps),
-            step_strides: (0, 0),
-            count: STEPS >> log2_lanes,
+            channel_stride: (1 << log2_channels) / elements,
         }
     }
 
     #[inline(always)]
-    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, four: usize, values: [[f32; 2]; 4]) {
-        unroll!(4, i => {
-            let element = 4 * four + i;
-            if (element as u32) < place.count {
-                let at = place.channel(element) * PAIR_STRIDE + 2 * place.step;
-                // SAFETY: the caller's promise.
-                unsafe { pairs.store2(at, values[i]) };
-            }
+    fn channel(place: &Place, element: usize) -> u32 {
+        place.channel + element as u32 * place.channel_stride
+    }
+
+    #[inline(always)]
+    fn step(place: &Place, _: usize, _: usize) -> u32 {
+        place.step
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn put_pairs<const N: usize>(
+        pairs: Shared<f32>,
+        place: &Place,
+        values: [[f32; 2]; ELEMENTS],
+    ) {
+        unroll!(N, i => {
+            let at = Self::channel(place, i) * PAIR_STRIDE + 2 * place.step;
+            // SAFETY: the caller's promise.
+            unsafe { pairs.store2(at, values[i % ELEMENTS]) };
         });
     }
 
     #[inline(always)]
-    unsafe fn sums(
+    #[track_caller]
+    unsafe fn sums<const N: usize>(
         sums: Shared<f32>,
         place: &Place,
-        four: usize,
         log2_lanes: u32,
         lanes: u32,
-    ) -> [f32; 4] {
-        let mut sum = [0.0; 4];
-        unroll!(4, i => {
-            let element = 4 * four + i;
-            if (element as u32) < place.count {
-                let first = place.channel(element) << log2_lanes;
-                let (quad, step) = (place.step / 4, place.step % 4);
+    ) -> [f32; ELEMENTS] {
+        let mut all = [-0.0; ELEMENTS];
+        let (quad, step) = (place.step / 4, place.step % 4);
+        let mut lane = 0;
+        while lane < lanes {
+            unroll!(N, i => {
+                let thread = (Self::channel(place, i) << log2_lanes) + lane;
                 // SAFETY: the caller's promise.
-                unsafe {
-                    sum[i] = sums.load(quad_position(first, quad) + step);
-                    let mut lane = 1;
-                    while lane < lanes {
-                        sum[i] += sums.load(quad_position(first + lane, quad) + step);
-                        lane += 1;
-                    }
-                }
-            }
-        });
-        sum
+                all[i % ELEMENTS] += unsafe { sums.load(quad_position(thread, quad) + step) };
+            });
+            lane += 1;
+        }
+        all
     }
 }

@@ -4,6 +4,7 @@
 //! Each thread lays out the chunks of 16 bytes that it copied: no barrier between.
 
 use super::SelectiveScanParams;
+use super::elements::Frame;
 use super::layout::{Layout, Packed};
 use super::policy::{STEPS, SharedLayout, matrix_stride};
 use crate::simt::{Global, Plain, Shared};
@@ -16,6 +17,8 @@ pub(super) struct Matrices<A: Layout> {
     raw_c: Shared<A::Element>,
     by_lane_b: Shared<f32>,
     by_lane_c: Shared<f32>,
+    /// Words from one tile by lanes to the other.
+    matrix_words: u32,
     /// Element of the tile's first row and column.
     origin: u64,
     /// Elements from one row to the next: rows are time steps, or states.
@@ -27,18 +30,17 @@ pub(super) struct Matrices<A: Layout> {
 }
 
 impl<A: Layout> Matrices<A> {
-    /// For group `group` of the sequence that begins `start` time steps into batch element
-    /// `batch`.
+    /// For `threads` threads, and group `group` of the block's sequence.
     #[inline(always)]
     pub(super) fn new(
         params: &SelectiveScanParams<A::Element>,
         layout: &SharedLayout,
         (thread, threads): (u32, u32),
         log2_states: u32,
-        batch: u64,
-        start: u64,
+        frame: &Frame,
         group: u32,
     ) -> Self {
+        let Frame { batch, start, .. } = *frame;
         let (groups, states) = (u64::from(params.groups), u64::from(params.states));
         let group = u64::from(group);
         let (origin, row_stride) = if A::ROWS {
@@ -55,6 +57,7 @@ impl<A: Layout> Matrices<A> {
             raw_c: Shared::dynamic(layout.raw_c),
             by_lane_b: Shared::dynamic(layout.b),
             by_lane_c: Shared::dynamic(layout.c),
+            matrix_words: layout.matrix_bytes / 4,
             origin,
             row_stride,
             states: params.states,
@@ -95,8 +98,8 @@ impl<A: Layout> Matrices<A> {
     /// Starts copying the tile's first `left` time steps; what lies outside becomes 0.
     ///
     /// # Safety
-    /// The whole block; the tile lies in the tensors; every thread has laid out its chunks of
-    /// the tile before, and waits for the copies before it lays these out.
+    /// All these threads; the tile lies in the tensors; every thread has laid out its chunks
+    /// of the tile before, and waits for the copies before it lays these out.
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn copy(&self, left: u32) {
@@ -137,20 +140,22 @@ impl<A: Layout> Matrices<A> {
         });
     }
 
-    /// Lays the tile out by lanes of `S` states.
+    /// Lays the tile out by lanes of `S` states, in buffer `buffer`.
     ///
     /// # Safety
-    /// The whole block; this thread's copies are there; nobody reads the tile before.
+    /// All these threads; this thread's copies are there; nobody reads the buffer meanwhile.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn lay_out<const S: usize>(&self) {
+    pub(super) unsafe fn lay_out<const S: usize>(&self, buffer: u32) {
+        let by_lane_b = self.by_lane_b.add(buffer * self.matrix_words);
+        let by_lane_c = self.by_lane_c.add(buffer * self.matrix_words);
         self.each_chunk(|at, row, column| {
             // SAFETY: the chunks are this thread's; positions lie in the arrays.
             unsafe {
                 let b = self.raw_b.add(at).cast::<u32>().load4(0);
                 let c = self.raw_c.add(at).cast::<u32>().load4(0);
-                put::<A, S>(self.by_lane_b, row, column, A::Element::unpack(b));
-                put::<A, S>(self.by_lane_c, row, column, A::Element::unpack(c));
+                put::<A, S>(by_lane_b, row, column, A::Element::unpack(b));
+                put::<A, S>(by_lane_c, row, column, A::Element::unpack(c));
             }
         });
     }

@@ -9,13 +9,8 @@ use crate::simt::LaunchShape;
 /// Time steps of a tile.
 pub const STEPS: u32 = 32;
 
-/// Threads of a block whose channels have up to 8 lanes, and with more. More lanes are
-/// more states, whose B and C then serve more channels.
-const NARROW: u32 = 128;
-const WIDE: u32 = 256;
-
 /// The largest block.
-pub const BLOCK: u32 = WIDE;
+pub const BLOCK: u32 = 384;
 
 /// Threads of a block of the step.
 pub const STEP_BLOCK: u32 = 128;
@@ -71,64 +66,82 @@ impl Cut {
         })
     }
 
-    /// Threads of a block of the scan.
+    /// Channels of a block of the scan: 2 to this power. Many lanes are many states, and the
+    /// more channels share B and C, the better.
+    pub const fn log2_channels(&self) -> u32 {
+        match (self.lane_states, self.log2_lanes) {
+            (4, 2) => 5,
+            (_, 5) => 3,
+            _ => 4,
+        }
+    }
+
+    /// Threads of a block of the scan: a lane's each, and those that prepare and finish.
     pub const fn threads(&self) -> u32 {
-        if self.log2_lanes <= 3 { NARROW } else { WIDE }
-    }
-
-    /// Channels of a block of the scan.
-    pub const fn channels(&self) -> u32 {
-        self.threads() >> self.log2_lanes
-    }
-
-    /// States of a channel, with those that fill up the last lanes.
-    pub const fn states(&self) -> u32 {
-        self.lane_states << self.log2_lanes
+        let channels = 1 << self.log2_channels();
+        (channels << self.log2_lanes) + channels * STEPS / elements(self.lane_states)
     }
 
     /// Shared memory of a block of the scan over elements of `size` bytes.
     pub const fn shared_bytes(&self, size: u32) -> u32 {
-        let layout = SharedLayout::new(self.lane_states, self.log2_lanes, self.threads(), size);
+        let layout =
+            SharedLayout::new(self.lane_states, self.log2_lanes, self.log2_channels(), size);
         layout.bytes
     }
 }
 
-/// Where things lie in a block's shared memory, in bytes from its beginning.
+/// Elements that one thread prepares and finishes, where lanes have `lane_states` states.
+pub const fn elements(lane_states: u32) -> u32 {
+    if lane_states == 4 { 8 } else { 4 }
+}
+
+/// Where things lie in a block's shared memory, in bytes from its beginning. Of all but the
+/// raw tiles there are two, one after the other: one in use, one being written.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedLayout {
     /// Each channel's step sizes and inputs, `(delta, delta * x)` for each time step.
     pub pairs: u32,
-    /// B and C by lanes, as f32.
+    /// Bytes of one of them.
+    pub pair_bytes: u32,
+    /// B by lanes, as f32.
     pub b: u32,
-    /// As above.
+    /// C by lanes.
     pub c: u32,
-    /// Each thread's share of `y`.
+    /// Bytes of one of them.
+    pub matrix_bytes: u32,
+    /// Each lane's share of `y`.
     pub sums: u32,
-    /// The next tile's B and C as they arrive.
+    /// Bytes of one of them.
+    pub sum_bytes: u32,
+    /// The next tile's B as it arrives.
     pub raw_b: u32,
-    /// As above.
+    /// C likewise.
     pub raw_c: u32,
     /// All of it.
     pub bytes: u32,
 }
 
 impl SharedLayout {
-    /// For blocks of `threads` threads over elements of `size` bytes.
+    /// For blocks of `2^log2_channels` channels over elements of `size` bytes.
     #[inline(always)]
-    pub const fn new(lane_states: u32, log2_lanes: u32, threads: u32, size: u32) -> Self {
-        let pairs = 0;
-        let b = pairs + (threads >> log2_lanes) * PAIR_STRIDE * 4;
-        let matrix = (matrix_stride(lane_states) * 4) << log2_lanes;
-        let c = b + matrix;
-        let sums = c + matrix;
-        let raw_b = sums + threads * STEPS * 4;
+    pub const fn new(lane_states: u32, log2_lanes: u32, log2_channels: u32, size: u32) -> Self {
+        let pair_bytes = (4 * PAIR_STRIDE) << log2_channels;
+        let matrix_bytes = (4 * matrix_stride(lane_states)) << log2_lanes;
+        let sum_bytes = (4 * STEPS) << (log2_lanes + log2_channels);
         let raw = (STEPS * lane_states * size) << log2_lanes;
+        let b = 2 * pair_bytes;
+        let c = b + 2 * matrix_bytes;
+        let sums = c + 2 * matrix_bytes;
+        let raw_b = sums + 2 * sum_bytes;
         let raw_c = raw_b + raw;
         Self {
-            pairs,
+            pairs: 0,
+            pair_bytes,
             b,
             c,
+            matrix_bytes,
             sums,
+            sum_bytes,
             raw_b,
             raw_c,
             bytes: raw_c + raw,
@@ -157,7 +170,7 @@ pub fn launch(
     size: u32,
 ) -> Option<Launch> {
     let cut = Cut::new(states, groups.checked_mul(group_channels)?)?;
-    let group_blocks = group_channels.div_ceil(u64::from(cut.channels()));
+    let group_blocks = group_channels.div_ceil(1 << cut.log2_channels());
     let blocks = sequences
         .checked_mul(groups)?
         .checked_mul(group_blocks)

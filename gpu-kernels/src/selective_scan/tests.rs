@@ -241,6 +241,8 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
         channel_blocks: launch.channel_blocks,
         states: p.states as u32,
         log2_lanes: launch.cut.log2_lanes,
+        log2_channels: launch.cut.log2_channels(),
+        padding: 0,
         options: if p.softplus { options::SOFTPLUS } else { 0 }
             | if p.log { options::LOG } else { 0 },
     };

@@ -68,6 +68,8 @@ fn params<T: Element>(
         channel_blocks: launch.channel_blocks,
         states: op.state as u32,
         log2_lanes: launch.cut.log2_lanes,
+        log2_channels: launch.cut.log2_channels(),
+        padding: 0,
         options: flags(op.softplus, args.a.is_log()),
     })
 }
