@@ -48,17 +48,6 @@ pub(super) fn softplus(v: f32) -> f32 {
     fma(ln, e, positive)
 }
 
-/// A step size from what memory holds.
-#[inline(always)]
-pub(super) fn step_size(delta: f32, bias: f32, with_softplus: bool) -> f32 {
-    let delta = delta + bias;
-    if with_softplus {
-        softplus(delta)
-    } else {
-        delta
-    }
-}
-
 /// `A * log2(e)` from `A_log` or A. Finite unless A is NaN, so that a step of size 0
 /// changes nothing.
 #[inline(always)]

@@ -6,7 +6,7 @@ use super::arithmetic::{silu, softplus};
 use super::layout::{ELEMENTS, Layout, Place};
 use super::matrices::zero;
 use super::params::options;
-use super::policy::{STEPS, SharedLayout};
+use super::policy::SharedLayout;
 use crate::simt::math::fma;
 use crate::simt::{Element, Global, Shared};
 
@@ -26,8 +26,8 @@ pub(super) struct Frame {
     pub(super) start: u64,
 }
 
-/// A thread's `N` elements.
-pub(super) struct Elements<A: Layout, const N: usize> {
+/// A thread's elements of tiles of `T` time steps.
+pub(super) struct Elements<A: Layout, const T: u32> {
     place: Place,
     channels: u32,
     /// Whether all the elements' channels exist.
@@ -49,7 +49,7 @@ pub(super) struct Elements<A: Layout, const N: usize> {
     layout: core::marker::PhantomData<A>,
 }
 
-impl<A: Layout, const N: usize> Elements<A, N> {
+impl<A: Layout, const T: u32> Elements<A, T> {
     /// For preparing thread `thread`.
     ///
     /// # Safety
@@ -62,27 +62,28 @@ impl<A: Layout, const N: usize> Elements<A, N> {
         frame: &Frame,
         thread: u32,
     ) -> Self {
-        let place = A::place(thread, params.log2_channels, N as u32);
+        let place = A::place(thread, T, params.log2_channels);
         let channel = frame.first_channel + u64::from(place.channel);
         let step = frame.start + u64::from(place.step);
         let (first, stride, half_stride, tile_stride) = if A::ROWS {
             let row = frame.batch * params.length + step;
             let stride = frame.all_channels;
-            (row * stride + channel, stride, u64::from(STEPS / 2) * stride, u64::from(STEPS) * stride)
+            let half = u64::from(T / 2) * stride;
+            (row * stride + channel, stride, half, 2 * half)
         } else {
             let row = frame.batch * frame.all_channels + channel;
             let stride = u64::from(place.channel_stride) * params.length;
-            (row * params.length + step, stride, 4 * stride, u64::from(STEPS))
+            (row * params.length + step, stride, 4 * stride, u64::from(T))
         };
         let parameter = |values: Global<f32>| {
             let mut all = [0.0; ELEMENTS];
             if !values.is_null() {
-                unroll!(N, i => {
+                unroll_few!(ELEMENTS, i => {
                     let channel = A::channel(&place, i);
                     if channel < frame.channels {
                         let channel = frame.first_channel + u64::from(channel);
                         // SAFETY: the channel exists.
-                        all[i % ELEMENTS] = unsafe { values.load(channel as usize) };
+                        all[i] = unsafe { values.load(channel as usize) };
                     }
                 });
             }
@@ -91,7 +92,7 @@ impl<A: Layout, const N: usize> Elements<A, N> {
         Self {
             place,
             channels: frame.channels,
-            all_here: A::channel(&place, N - 1) < frame.channels,
+            all_here: A::channel(&place, ELEMENTS - 1) < frame.channels,
             first,
             stride,
             half_stride,
@@ -110,25 +111,25 @@ impl<A: Layout, const N: usize> Elements<A, N> {
     #[inline(always)]
     fn contains(&self, element: usize, left: u32) -> bool {
         A::channel(&self.place, element) < self.channels
-            && A::step(&self.place, element, N) < left
+            && A::step(&self.place, element) < left
     }
 
     /// Whether a tile of `left` time steps has all of them.
     #[inline(always)]
     fn whole(&self, left: u32) -> bool {
-        left >= STEPS && self.all_here
+        left >= T && self.all_here
     }
 
     /// A view of each element in tile `tile`.
     #[inline(always)]
-    fn views(&self, tensor: Global<A::Element>, tile: u64) -> [Global<A::Element>; ELEMENTS] {
-        let first = tensor.add((self.first + tile * self.tile_stride) as usize);
+    fn views(&self, tensor: Global<A::Element>, tile: u32) -> [Global<A::Element>; ELEMENTS] {
+        let first = tensor.add((self.first + u64::from(tile) * self.tile_stride) as usize);
         let mut views = [first; ELEMENTS];
-        unroll!(N, i => {
+        unroll_few!(ELEMENTS, i => {
             if i == 4 {
-                views[i % ELEMENTS] = first.add(self.half_stride as usize);
+                views[i] = first.add(self.half_stride as usize);
             } else if i > 0 {
-                views[i % ELEMENTS] = views[(i + ELEMENTS - 1) % ELEMENTS].add(self.stride as usize);
+                views[i] = views[i - 1].add(self.stride as usize);
             }
         });
         views
@@ -140,17 +141,17 @@ impl<A: Layout, const N: usize> Elements<A, N> {
     /// The tile lies in the tensor.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn load(&self, tensor: Global<A::Element>, tile: u64, left: u32) -> Raw<A> {
+    pub(super) unsafe fn load(&self, tensor: Global<A::Element>, tile: u32, left: u32) -> Raw<A> {
         let mut raw = [zero(); ELEMENTS];
         let views = self.views(tensor, tile);
         // SAFETY: the elements lie in the tensor.
         unsafe {
             if self.whole(left) {
-                unroll!(N, i => { raw[i % ELEMENTS] = views[i % ELEMENTS].load(0); });
+                unroll_few!(ELEMENTS, i => { raw[i] = views[i].load(0); });
             } else {
-                unroll!(N, i => {
+                unroll_few!(ELEMENTS, i => {
                     if self.contains(i, left) {
-                        raw[i % ELEMENTS] = views[i % ELEMENTS].load(0);
+                        raw[i] = views[i].load(0);
                     }
                 });
             }
@@ -172,28 +173,28 @@ impl<A: Layout, const N: usize> Elements<A, N> {
         buffer: u32,
     ) {
         let mut deltas = [0.0; ELEMENTS];
-        unroll!(N, i => {
-            deltas[i % ELEMENTS] = delta[i % ELEMENTS].to_f32() + self.bias[i % ELEMENTS];
+        unroll_few!(ELEMENTS, i => {
+            deltas[i] = delta[i].to_f32() + self.bias[i];
         });
         if params.options & options::SOFTPLUS != 0 {
-            unroll!(N, i => { deltas[i % ELEMENTS] = softplus(deltas[i % ELEMENTS]); });
+            unroll_few!(ELEMENTS, i => { deltas[i] = softplus(deltas[i]); });
         }
         let mut pairs = [[0.0; 2]; ELEMENTS];
-        unroll!(N, i => {
-            let delta = deltas[i % ELEMENTS];
-            pairs[i % ELEMENTS] = [delta, delta * x[i % ELEMENTS].to_f32()];
+        unroll_few!(ELEMENTS, i => {
+            let delta = deltas[i];
+            pairs[i] = [delta, delta * x[i].to_f32()];
         });
         if !self.whole(left) {
             // A step outside the tile changes nothing.
-            unroll!(N, i => {
+            unroll_few!(ELEMENTS, i => {
                 if !self.contains(i, left) {
-                    pairs[i % ELEMENTS] = [0.0; 2];
+                    pairs[i] = [0.0; 2];
                 }
             });
         }
         let target = self.pairs.add(buffer * self.pair_words);
         // SAFETY: the caller's promise.
-        unsafe { A::put_pairs::<N>(target, &self.place, pairs) };
+        unsafe { A::put_pairs(target, &self.place, pairs) };
     }
 
     /// Adds up and writes tile `tile`, which has `left` time steps, from buffer `buffer`.
@@ -206,35 +207,35 @@ impl<A: Layout, const N: usize> Elements<A, N> {
         &self,
         params: &SelectiveScanParams<A::Element>,
         (x, z): (Raw<A>, Raw<A>),
-        tile: u64,
+        tile: u32,
         left: u32,
         buffer: u32,
         lanes: u32,
     ) {
         let source = self.sums.add(buffer * self.sum_words);
         // SAFETY: the caller's promise.
-        let mut y = unsafe { A::sums::<N>(source, &self.place, params.log2_lanes, lanes) };
+        let mut y = unsafe { A::sums(source, &self.place, params.log2_lanes, lanes) };
         if !params.d_skip.is_null() {
-            unroll!(N, i => {
+            unroll_few!(ELEMENTS, i => {
                 let i = i % ELEMENTS;
                 y[i] = fma(self.skip[i], x[i].to_f32(), y[i]);
             });
         }
         if !params.z.is_null() {
-            unroll!(N, i => { y[i % ELEMENTS] *= silu(z[i % ELEMENTS].to_f32()); });
+            unroll_few!(ELEMENTS, i => { y[i] *= silu(z[i].to_f32()); });
         }
         let views = self.views(params.y, tile);
         let whole = self.whole(left);
         // SAFETY: the elements lie in the tensor.
         unsafe {
             if whole {
-                unroll!(N, i => {
-                    views[i % ELEMENTS].store(0, A::Element::from_f32(y[i % ELEMENTS]));
+                unroll_few!(ELEMENTS, i => {
+                    views[i].store(0, A::Element::from_f32(y[i]));
                 });
             } else {
-                unroll!(N, i => {
+                unroll_few!(ELEMENTS, i => {
                     if self.contains(i, left) {
-                        views[i % ELEMENTS].store(0, A::Element::from_f32(y[i % ELEMENTS]));
+                        views[i].store(0, A::Element::from_f32(y[i]));
                     }
                 });
             }

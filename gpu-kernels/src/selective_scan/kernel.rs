@@ -1,10 +1,10 @@
 //! The selective scan's kernel.
 //!
 //! A block takes a sequence's channels, 8 to 32 of them, from the first time step to the
-//! last, a tile of 32 time steps after the other. Its threads have one of two parts. Some
-//! scan: each holds a few states of one channel in registers and leaves its share of `y`.
-//! The others prepare the next tile meanwhile (step sizes and inputs as f32 pairs, B and C by
-//! lanes) and finish the one before (the shares added up, skip, gate). One barrier a tile.
+//! last, a tile of 16 or 32 time steps after the other. Its threads have one of three parts.
+//! Some scan: each holds a few states in registers and leaves its share of `y`. Meanwhile
+//! others prepare the next tile (step sizes and inputs as f32 pairs, B and C by lanes), and
+//! others finish the one before (the shares added up, skip, gate). One barrier a tile.
 //!
 //! Floors, for each time step of a state: one exponential, at 16 a clock and multiprocessor
 //! the wall; five instructions (exponent, exponential, input, state, share of `y`), at 128 a
@@ -17,114 +17,138 @@ use super::lane::Lane;
 use super::layout::Layout;
 use super::matrices::Matrices;
 use super::params::options;
-use super::policy::{STEPS, SharedLayout};
-use crate::simt::thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x};
+use super::layout::ELEMENTS;
+use super::policy::{SharedLayout, steps};
+use crate::simt::thread::{block_idx_x, sync_threads, thread_idx_x};
 use crate::simt::{Global, async_copy};
-
-/// Where a block's channels lie in arrays over `[.., channels, states]`.
-struct States {
-    /// Of this lane's first state in `[channels, states]`.
-    parameter: usize,
-    /// And in `[sequences, channels, states]`.
-    state: usize,
-    /// States of this lane that exist.
-    here: u32,
-}
 
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`super::policy::launch`] says.
 #[inline(always)]
-pub unsafe fn scan<A: Layout, const S: usize, const N: usize, const U: usize>(
+pub unsafe fn scan<
+    A: Layout,
+    const S: usize,
+    const V: usize,
+    const T: u32,
+    const AHEAD: bool,
+>(
     params: SelectiveScanParams<A::Element>,
 ) {
-    let log2_lanes = params.log2_lanes;
-    let layout = SharedLayout::new(
-        S as u32,
-        log2_lanes,
-        params.log2_channels,
-        size_of::<A::Element>() as u32,
-    );
-    let scanning = 1u32 << (log2_lanes + params.log2_channels);
+    const { assert!(T == steps((S * V) as u32)) };
+    let (log2_channels, log2_lanes) = (params.log2_channels, params.log2_lanes);
+    let size = size_of::<A::Element>() as u32;
+    let layout = SharedLayout::new(S as u32, T, log2_lanes, log2_channels, size);
+    let scanning = (1u32 << (log2_lanes + log2_channels)) / V as u32;
     let thread = thread_idx_x();
     let scans = thread < scanning;
     let sequence = block_idx_x() / (params.groups * params.channel_blocks);
     // SAFETY: the launch contract; every access below is inside it, as each step says.
     unsafe {
         let (frame, group, length) = frame::<A>(&params, sequence);
-        let states = states::<S, _>(&params, &frame, sequence, thread);
-        let mut lane =
-            Lane::<S>::new(&layout, thread, log2_lanes, if scans { states.here } else { 0 });
-        unroll!(S, s => {
-            if (s as u32) < lane.here {
-                let is_log = params.options & options::LOG != 0;
-                lane.rates[s] = exponent_rate(params.a.load(states.parameter + s), is_log);
-                if !params.h0.is_null() {
-                    lane.states[s] = params.h0.load(states.state + s);
-                }
+        let (channel, lane) = (thread >> log2_lanes, thread & ((1 << log2_lanes) - 1));
+        let first_state = lane * S as u32;
+        let here = if scans { params.states.saturating_sub(first_state) } else { 0 };
+        let places = ((channel, lane), (log2_channels, log2_lanes));
+        let mut lane = Lane::<S, V, T>::new(&layout, places.0, places.1, here);
+        // Where a channel's states lie in `[channels, states]`; nowhere, if it does not exist.
+        let parameters = |v: usize| {
+            let channel = channel + v as u32 * ((1 << log2_channels) / V as u32);
+            let row = frame.first_channel + u64::from(channel);
+            let at = row * u64::from(params.states) + u64::from(first_state);
+            (channel < frame.channels).then_some(at as usize)
+        };
+        // And from there in `[sequences, channels, states]`.
+        let states = u64::from(sequence) * frame.all_channels * u64::from(params.states);
+        unroll_few!(V, v => {
+            if let Some(at) = parameters(v) {
+                unroll_few!(S, s => {
+                    if (s as u32) < here {
+                        let is_log = params.options & options::LOG != 0;
+                        lane.rates[v][s] = exponent_rate(params.a.load(at + s), is_log);
+                        if !params.h0.is_null() {
+                            lane.states[v][s] = params.h0.load(states as usize + at + s);
+                        }
+                    }
+                });
             }
         });
         // Of the scanning threads these are never used.
+        let preparing = (1u32 << log2_channels) * T / ELEMENTS as u32;
         let other = thread.wrapping_sub(scanning);
-        let elements = Elements::<A, N>::new(&params, &layout, &frame, other & 127);
-        let mut matrices = Matrices::<A>::new(
+        let prepares = other < preparing;
+        let elements =
+            Elements::<A, T>::new(&params, &layout, &frame, other & (preparing - 1));
+        let mut matrices = Matrices::<A, T>::new(
             &params,
             &layout,
-            (other, block_dim_x() - scanning),
+            // Those that finish have more time for it.
+            ((other + preparing) & (2 * preparing - 1), 2 * preparing),
             (S as u32).ilog2() + log2_lanes,
             &frame,
             group,
         );
 
-        let tiles = length.div_ceil(u64::from(STEPS));
-        let left = |tile: u64| {
-            let before = tile * u64::from(STEPS);
-            length.saturating_sub(before).min(u64::from(STEPS)) as u32
+        let tiles = length.div_ceil(u64::from(T)) as u32;
+        let left = |tile: u32| {
+            let before = u64::from(tile) * u64::from(T);
+            length.saturating_sub(before).min(u64::from(T)) as u32
         };
         // Lanes that have states, and whether none has only some of its own.
         let lanes = params.states.div_ceil(S as u32);
         let full = params.states.is_multiple_of(S as u32);
-        let nothing = elements.load(Global::null(), 0, 0);
-        // The newest is under way, then those of the tiles before.
-        let (mut x, mut delta, mut z) = ([nothing; 3], nothing, nothing);
+        // What is under way: `x`, with `delta` of the tile that is prepared next, or with `z`
+        // of the one that is finished next.
+        let mut x = elements.load(Global::null(), 0, 0);
+        let mut with = x;
+        if prepares && tiles > 0 {
+            x = elements.load(params.x, 0, left(0));
+            with = elements.load(params.delta, 0, left(0));
+        }
         if !scans && tiles > 0 {
-            x[0] = elements.load(params.x, 0, left(0));
-            delta = elements.load(params.delta, 0, left(0));
             matrices.copy(left(0));
             async_copy::commit();
         }
         // In turn t, tile t is prepared, t - 1 scanned, t - 2 finished.
         let mut turn = 0;
         while turn < tiles + 2 {
-            let buffer = turn as u32 & 1;
+            let buffer = turn & 1;
             if scans {
                 if turn > 0 && turn <= tiles {
                     if full {
-                        lane.scan::<U, true>(buffer ^ 1);
+                        lane.scan::<true, AHEAD>(buffer ^ 1);
                     } else {
-                        lane.scan::<4, false>(buffer ^ 1);
+                        lane.scan::<false, false>(buffer ^ 1);
                     }
+                }
+            } else if prepares {
+                if turn < tiles {
+                    let next = turn + 1;
+                    elements.prepare(&params, (x, with), left(turn), buffer);
+                    x = elements.load(params.x, next, left(next));
+                    with = elements.load(params.delta, next, left(next));
                 }
             } else {
                 if turn > 1 {
                     let tile = turn - 2;
-                    elements.finish(&params, (x[2], z), tile, left(tile), buffer, lanes);
+                    elements.finish(&params, (x, with), tile, left(tile), buffer, lanes);
                 }
-                if !params.z.is_null() && turn > 0 && turn <= tiles {
-                    z = elements.load(params.z, turn - 1, left(turn - 1));
-                }
-                (x[2], x[1]) = (x[1], x[0]);
-                if turn < tiles {
-                    elements.prepare(&params, (x[0], delta), left(turn), buffer);
-                    let next = turn + 1;
-                    x[0] = elements.load(params.x, next, left(next));
-                    delta = elements.load(params.delta, next, left(next));
-                    async_copy::wait::<0>();
-                    matrices.lay_out::<S>(buffer);
-                    if next < tiles {
-                        matrices.advance();
-                        matrices.copy(left(next));
-                        async_copy::commit();
+                if turn > 0 && turn <= tiles {
+                    let next = turn - 1;
+                    if !params.d_skip.is_null() {
+                        x = elements.load(params.x, next, left(next));
                     }
+                    if !params.z.is_null() {
+                        with = elements.load(params.z, next, left(next));
+                    }
+                }
+            }
+            if !scans && turn < tiles {
+                async_copy::wait::<0>();
+                matrices.lay_out::<S>(buffer);
+                if turn + 1 < tiles {
+                    matrices.advance();
+                    matrices.copy(left(turn + 1));
+                    async_copy::commit();
                 }
             }
             sync_threads();
@@ -132,9 +156,14 @@ pub unsafe fn scan<A: Layout, const S: usize, const N: usize, const U: usize>(
         }
 
         if !params.final_state.is_null() {
-            unroll!(S, s => {
-                if (s as u32) < lane.here {
-                    params.final_state.store(states.state + s, lane.states[s]);
+            unroll_few!(V, v => {
+                if let Some(at) = parameters(v) {
+                    unroll_few!(S, s => {
+                        if (s as u32) < here {
+                            let at = states as usize + at + s;
+                            params.final_state.store(at, lane.states[v][s]);
+                        }
+                    });
                 }
             });
         }
@@ -168,31 +197,4 @@ unsafe fn frame<A: Layout>(
         start,
     };
     (frame, group, length)
-}
-
-/// Where a scanning thread's states lie.
-#[inline(always)]
-fn states<const S: usize, T>(
-    params: &SelectiveScanParams<T>,
-    frame: &Frame,
-    sequence: u32,
-    thread: u32,
-) -> States {
-    let (channel, lane) = (
-        thread >> params.log2_lanes,
-        thread & ((1 << params.log2_lanes) - 1),
-    );
-    let states = u64::from(params.states);
-    let first = lane * S as u32;
-    let parameter = (frame.first_channel + u64::from(channel)) * states + u64::from(first);
-    let state = u64::from(sequence) * frame.all_channels * states + parameter;
-    States {
-        parameter: parameter as usize,
-        state: state as usize,
-        here: if channel < frame.channels {
-            params.states.saturating_sub(first)
-        } else {
-            0
-        },
-    }
 }

@@ -1,22 +1,27 @@
-//! The threads that scan: each holds a few states of one channel in registers.
+//! The threads that scan: each holds a few states of one or two channels in registers.
 //!
 //! A time step is a multiply-add for each state behind the one before it. All else (loads,
-//! exponents, exponentials, inputs) is independent from step to step: several steps are one
-//! block of straight code, so that a warp has work while it waits.
+//! exponents, exponentials, inputs) is independent from step to step. A tile's time steps are
+//! one block of straight code, and where registers allow what four of them need is loaded while
+//! the four before are computed, so that a warp has work while it waits.
 
 use super::layout::quad_position;
-use super::policy::{PAIR_STRIDE, STEPS, SharedLayout, matrix_stride};
+use super::policy::{SharedLayout, matrix_stride, pair_stride};
 use crate::simt::Shared;
 use crate::simt::math::{exp2_approx, fma};
 
-/// The states of one lane, and where it reads and writes.
-pub(super) struct Lane<const S: usize> {
+/// `S` states of each of `V` channels, and where they read and write, in tiles of `T` steps.
+pub(super) struct Lane<const S: usize, const V: usize, const T: u32> {
     /// `A * log2(e)`.
-    pub(super) rates: [f32; S],
-    pub(super) states: [f32; S],
-    /// States that exist.
+    pub(super) rates: [[f32; S]; V],
+    pub(super) states: [[f32; S]; V],
+    /// States that exist, of each channel that does.
     pub(super) here: u32,
-    thread: u32,
+    /// First channel's row of shares, and rows from one channel to the next.
+    row: u32,
+    row_stride: u32,
+    /// Words from one channel to the next.
+    channel_words: u32,
     pairs: Shared<f32>,
     b: Shared<f32>,
     c: Shared<f32>,
@@ -27,18 +32,38 @@ pub(super) struct Lane<const S: usize> {
     sum_words: u32,
 }
 
-impl<const S: usize> Lane<S> {
-    /// For scanning thread `thread`; `here` of its states exist.
+/// What four time steps need.
+#[derive(Clone, Copy)]
+struct Four<const S: usize, const V: usize> {
+    /// Of each channel: step size and input, twice.
+    pairs: [[[f32; 4]; 2]; V],
+    /// `S` states of four steps, in turn.
+    b: [[f32; 4]; S],
+    c: [[f32; 4]; S],
+}
+
+/// Decays of four time steps, of each channel and state.
+type Decays<const S: usize, const V: usize> = [[[f32; 4]; S]; V];
+
+impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
+    /// For lane `lane` of the channels `channel` and, `2^log2_channels / V` further on, others.
     #[inline(always)]
-    pub(super) fn new(layout: &SharedLayout, thread: u32, log2_lanes: u32, here: u32) -> Self {
-        let lane = thread & ((1 << log2_lanes) - 1);
-        let matrix = lane * matrix_stride(S as u32);
+    pub(super) fn new(
+        layout: &SharedLayout,
+        (channel, lane): (u32, u32),
+        (log2_channels, log2_lanes): (u32, u32),
+        here: u32,
+    ) -> Self {
+        let matrix = lane * matrix_stride(S as u32, T);
+        let channel_stride = (1 << log2_channels) / V as u32;
         Self {
-            rates: [0.0; S],
-            states: [0.0; S],
+            rates: [[0.0; S]; V],
+            states: [[0.0; S]; V],
             here,
-            thread,
-            pairs: Shared::dynamic(layout.pairs).add((thread >> log2_lanes) * PAIR_STRIDE),
+            row: (channel << log2_lanes) + lane,
+            row_stride: channel_stride << log2_lanes,
+            channel_words: channel_stride * pair_stride(T),
+            pairs: Shared::dynamic(layout.pairs).add(channel * pair_stride(T)),
             b: Shared::dynamic(layout.b).add(matrix),
             c: Shared::dynamic(layout.c).add(matrix),
             sums: Shared::dynamic(layout.sums),
@@ -48,71 +73,133 @@ impl<const S: usize> Lane<S> {
         }
     }
 
-    /// Scans the tile in buffer `buffer`, `U` time steps at once. `FULL`: no lane has both
-    /// states that exist and states that do not, whose product with an infinite input would
-    /// be NaN.
+    /// Scans the tile in buffer `buffer`. `FULL`: no lane has both states that exist and
+    /// states that do not, whose product with an infinite input would be NaN. `AHEAD`: with
+    /// the exponentials of four time steps, and the loads of the next, ahead of the states.
     ///
     /// # Safety
     /// The tile is prepared, behind a barrier.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn scan<const U: usize, const FULL: bool>(&mut self, buffer: u32) {
-        let pairs = self.pairs.add(buffer * self.pair_words);
-        let b = self.b.add(buffer * self.matrix_words);
-        let c = self.c.add(buffer * self.matrix_words);
+    pub(super) unsafe fn scan<const FULL: bool, const AHEAD: bool>(&mut self, buffer: u32) {
         let sums = self.sums.add(buffer * self.sum_words);
-        let mut step = 0;
-        while step < STEPS {
-            let (pairs, at) = (pairs.add(2 * step), step * S as u32);
-            // SAFETY: the steps lie in the tile.
-            unsafe {
-                let shares = self.steps::<U, FULL>(pairs, b.add(at), c.add(at));
-                unroll!(U / 4, i => {
-                    let quad = step / 4 + i as u32;
-                    sums.store4(quad_position(self.thread, quad), shares[i]);
+        // SAFETY: the steps lie in the tile.
+        unsafe {
+            if FULL && AHEAD {
+                let mut four = self.load(buffer, 0);
+                let mut decays = self.decays(&four);
+                let mut next = self.load(buffer, 1);
+                unroll_few!(T as usize / 4, quad => {
+                    let quad = quad as u32;
+                    let (now, now_decays) = (four, decays);
+                    if 4 * quad + 4 < T {
+                        four = next;
+                        if 4 * quad + 8 < T {
+                            next = self.load(buffer, quad + 2);
+                        }
+                        decays = self.decays(&four);
+                    }
+                    let shares = self.steps::<FULL>(&now, &now_decays);
+                    self.store(sums, quad, shares);
                 });
+                let _ = (four, decays, next);
+            } else {
+                let mut quad = 0;
+                while quad < T / 4 {
+                    let four = self.load(buffer, quad);
+                    let shares = self.steps::<FULL>(&four, &self.decays(&four));
+                    self.store(sums, quad, shares);
+                    quad += 1;
+                }
             }
-            step += U as u32;
         }
     }
 
-    /// Scans `U` time steps; this lane's shares of their `y`.
+    /// Reads what time steps `4 * quad ..` need.
     #[inline(always)]
     #[track_caller]
-    unsafe fn steps<const U: usize, const FULL: bool>(
-        &mut self,
-        pair_words: Shared<f32>,
-        b_words: Shared<f32>,
-        c_words: Shared<f32>,
-    ) -> [[f32; 4]; 32] {
-        const { assert!(U.is_multiple_of(4) && U * S <= 128 && S.is_multiple_of(2)) };
-        // As long as a loop can be, though no more than `U * S / 4` of them are used.
-        let mut pairs = [[0.0; 4]; 32];
-        let (mut b, mut c) = ([[0.0; 4]; 32], [[0.0; 4]; 32]);
-        let mut shares = [[0.0; 4]; 32];
-        // SAFETY: the caller's promise; steps are multiples of four.
+    unsafe fn load(&self, buffer: u32, quad: u32) -> Four<S, V> {
+        let pairs = self.pairs.add(buffer * self.pair_words + 8 * quad);
+        let matrix = buffer * self.matrix_words + 4 * S as u32 * quad;
+        let (b, c) = (self.b.add(matrix), self.c.add(matrix));
+        let mut four = Four {
+            pairs: [[[0.0; 4]; 2]; V],
+            b: [[0.0; 4]; S],
+            c: [[0.0; 4]; S],
+        };
+        // SAFETY: the caller's promise; strides and steps are multiples of four.
         unsafe {
-            unroll!(U / 2, i => { pairs[i] = pair_words.load4(4 * i as u32); });
-            unroll!(U * S / 4, i => {
-                (b[i], c[i]) = (b_words.load4(4 * i as u32), c_words.load4(4 * i as u32));
+            unroll_few!(V, v => {
+                let pairs = pairs.add(v as u32 * self.channel_words);
+                four.pairs[v] = [pairs.load4(0), pairs.load4(4)];
+            });
+            unroll_few!(S, i => {
+                four.b[i] = b.load4(4 * i as u32);
+                four.c[i] = c.load4(4 * i as u32);
             });
         }
-        unroll!(U, u => {
-            let [delta, input] = [pairs[u / 2][u % 2 * 2], pairs[u / 2][u % 2 * 2 + 1]];
-            let mut share = 0.0;
-            unroll!(S, s => {
-                let (four, one) = ((u * S + s) / 4, (u * S + s) % 4);
-                let decay = exp2_approx(delta * self.rates[s]);
-                let state = fma(decay, self.states[s], input * b[four][one]);
-                self.states[s] = if FULL || (s as u32) < self.here { state } else { 0.0 };
-                share = if s == 0 {
-                    c[four][one] * self.states[s]
-                } else {
-                    fma(c[four][one], self.states[s], share)
-                };
+        four
+    }
+
+    /// Writes the shares of time steps `4 * quad ..`.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn store(&self, sums: Shared<f32>, quad: u32, shares: [[f32; 4]; V]) {
+        unroll_few!(V, v => {
+            let row = self.row + v as u32 * self.row_stride;
+            // SAFETY: this thread's own.
+            unsafe { sums.store4(quad_position(row, quad, T), shares[v]) };
+        });
+    }
+
+    /// The decays of four time steps.
+    #[inline(always)]
+    fn decays(&self, four: &Four<S, V>) -> Decays<S, V> {
+        let mut decays = [[[0.0; 4]; S]; V];
+        unroll_few!(4, u => {
+            unroll_few!(V, v => {
+                let delta = four.pairs[v][u / 2 % 2][u % 2 * 2];
+                unroll_few!(S, s => {
+                    decays[v][s][u % 4] = exp2_approx(delta * self.rates[v][s]);
+                });
             });
-            shares[u / 4][u % 4] = share;
+        });
+        decays
+    }
+
+    /// Scans four time steps; this lane's shares of their `y`.
+    #[inline(always)]
+    fn steps<const FULL: bool>(
+        &mut self,
+        four: &Four<S, V>,
+        decays: &Decays<S, V>,
+    ) -> [[f32; 4]; V] {
+        let mut shares = [[0.0; 4]; V];
+        unroll_few!(4, u => {
+            unroll_few!(V, v => { shares[v][u % 4] = self.step::<FULL>(four, decays, u % 4, v); });
         });
         shares
+    }
+
+    /// Scans time step `u` of four; this lane's share of channel `v`'s `y`.
+    #[inline(always)]
+    fn step<const FULL: bool>(
+        &mut self,
+        four: &Four<S, V>,
+        decays: &Decays<S, V>,
+        u: usize,
+        v: usize,
+    ) -> f32 {
+        let input = four.pairs[v][u / 2][u % 2 * 2 + 1];
+        let mut share = 0.0;
+        unroll_few!(S, s => {
+            let at = u * S + s;
+            let (b, c) = (four.b[at / 4][at % 4], four.c[at / 4][at % 4]);
+            let state = fma(decays[v][s][u], self.states[v][s], input * b);
+            let state = if FULL || (s as u32) < self.here { state } else { 0.0 };
+            self.states[v][s] = state;
+            share = if s == 0 { c * state } else { fma(c, state, share) };
+        });
+        share
     }
 }

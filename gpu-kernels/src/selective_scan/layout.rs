@@ -1,13 +1,13 @@
 //! Which elements of a tile a thread prepares and finishes, so that a warp's accesses to
 //! global and to shared memory are contiguous in both layouts.
 
-use super::policy::{PAIR_STRIDE, STEPS};
+use super::policy::{self, pair_stride};
 use crate::simt::{Element, Shared};
 use core::marker::PhantomData;
 use half::{bf16, f16};
 
-/// The most elements of one thread.
-pub(super) const ELEMENTS: usize = 8;
+/// Elements of one thread.
+pub(super) const ELEMENTS: usize = policy::ELEMENTS as usize;
 
 /// An element type that arrives 16 bytes at once.
 pub trait Packed: Element {
@@ -22,7 +22,7 @@ impl Packed for f32 {
     #[inline(always)]
     fn unpack(words: [u32; 4]) -> [f32; 8] {
         let mut values = [0.0; 8];
-        unroll!(4, i => { values[i] = f32::from_bits(words[i]); });
+        unroll_few!(4, i => { values[i] = f32::from_bits(words[i]); });
         values
     }
 }
@@ -34,7 +34,7 @@ macro_rules! packed {
             #[inline(always)]
             fn unpack(words: [u32; 4]) -> [f32; 8] {
                 let mut values = [0.0; 8];
-                unroll!(4, i => {
+                unroll_few!(4, i => {
                     values[2 * i] = Element::to_f32(<$t>::from_bits(words[i] as u16));
                     values[2 * i + 1] = Element::to_f32(<$t>::from_bits((words[i] >> 16) as u16));
                 });
@@ -54,6 +54,10 @@ pub struct Place {
     pub step: u32,
     /// Channels from one element to the next.
     pub channel_stride: u32,
+    /// Time steps from the fourth element back to the first and on to the fifth.
+    pub half: u32,
+    /// Time steps of the tile.
+    pub steps: u32,
 }
 
 /// How sequences lie in memory.
@@ -63,30 +67,30 @@ pub trait Layout: Copy + 'static {
     /// Whether channels are contiguous; otherwise time steps are.
     const ROWS: bool;
 
-    /// The place of one of the threads that prepare and finish, with `elements` elements each.
-    fn place(thread: u32, log2_channels: u32, elements: u32) -> Place;
+    /// The place of one of the threads that prepare, or that finish.
+    fn place(thread: u32, steps: u32, log2_channels: u32) -> Place;
 
     /// Channel of an element.
     fn channel(place: &Place, element: usize) -> u32;
 
-    /// Time step of one of `elements` elements.
-    fn step(place: &Place, element: usize, elements: usize) -> u32;
+    /// Time step of an element.
+    fn step(place: &Place, element: usize) -> u32;
 
-    /// Writes step sizes and inputs of the `N` elements.
+    /// Writes step sizes and inputs of the elements.
     ///
     /// # Safety
     /// They are this thread's; nobody reads them unordered.
-    unsafe fn put_pairs<const N: usize>(
+    unsafe fn put_pairs(
         pairs: Shared<f32>,
         place: &Place,
         values: [[f32; 2]; ELEMENTS],
     );
 
-    /// The sums of the `N` elements over the first `lanes` lanes, one after the other.
+    /// The sums of the elements over the first `lanes` lanes, one after the other.
     ///
     /// # Safety
     /// They are this thread's, complete, behind a barrier.
-    unsafe fn sums<const N: usize>(
+    unsafe fn sums(
         sums: Shared<f32>,
         place: &Place,
         log2_lanes: u32,
@@ -94,16 +98,23 @@ pub trait Layout: Copy + 'static {
     ) -> [f32; ELEMENTS];
 }
 
-/// Where the four time steps `4 * quad ..` of a thread's share of `y` lie. Quads of
-/// different threads of a warp, and of one lane of different channels, use different banks.
+/// Where the four time steps `4 * quad ..` of the share of row `row` (a channel's lane) of
+/// `y` lie. Quads of consecutive rows use different banks, and those of one lane of
+/// consecutive channels as far as there are quads enough.
 #[inline(always)]
-pub(super) fn quad_position(thread: u32, quad: u32) -> u32 {
-    thread * STEPS + ((quad ^ turn(thread)) << 2)
+pub(super) fn quad_position(row: u32, quad: u32, steps: u32) -> u32 {
+    row * steps + ((quad ^ turn(row, steps)) << 2)
 }
 
+/// By what a row's quads are exchanged. Linear: of a row that differs in the lowest two bits
+/// from a multiple of four, the turn differs by the turn of those bits.
 #[inline(always)]
-fn turn(thread: u32) -> u32 {
-    (thread ^ thread >> 3 ^ thread >> 6) & 7
+fn turn(row: u32, steps: u32) -> u32 {
+    if steps == 32 {
+        (row ^ row >> 3 ^ row >> 6) & 7
+    } else {
+        (row >> 1 ^ row >> 3 ^ row >> 5) & 3
+    }
 }
 
 /// `[.., L, D]`: a warp's threads are channels, each with four time steps at once.
@@ -119,11 +130,14 @@ impl<T: Packed> Layout for Rows<T> {
     const ROWS: bool = true;
 
     #[inline(always)]
-    fn place(thread: u32, log2_channels: u32, _: u32) -> Place {
+    fn place(thread: u32, steps: u32, log2_channels: u32) -> Place {
         Place {
             channel: thread & ((1 << log2_channels) - 1),
             step: 4 * (thread >> log2_channels),
             channel_stride: 0,
+            // The second four lie half a tile behind the first.
+            half: steps / (policy::ELEMENTS / 4),
+            steps,
         }
     }
 
@@ -133,22 +147,20 @@ impl<T: Packed> Layout for Rows<T> {
     }
 
     #[inline(always)]
-    fn step(place: &Place, element: usize, elements: usize) -> u32 {
-        // With eight, the second four lie half a tile behind the first.
-        let four = (element / 4) as u32 * (STEPS / (elements as u32 / 4));
-        place.step + four + (element % 4) as u32
+    fn step(place: &Place, element: usize) -> u32 {
+        place.step + (element / 4) as u32 * place.half + (element % 4) as u32
     }
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn put_pairs<const N: usize>(
+    unsafe fn put_pairs(
         pairs: Shared<f32>,
         place: &Place,
         values: [[f32; 2]; ELEMENTS],
     ) {
-        unroll!(N / 4, i => {
-            let at = place.channel * PAIR_STRIDE + 2 * Self::step(place, 4 * i, N);
-            let four = |j: usize| values[(4 * i + j) % ELEMENTS];
+        unroll_few!(ELEMENTS / 4, i => {
+            let at = place.channel * pair_stride(place.steps) + 2 * Self::step(place, 4 * i);
+            let four = |j: usize| values[4 * i + j];
             let [a, b, c, d] = [four(0), four(1), four(2), four(3)];
             // SAFETY: the caller's promise; strides and steps are multiples of four.
             unsafe {
@@ -160,7 +172,7 @@ impl<T: Packed> Layout for Rows<T> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn sums<const N: usize>(
+    unsafe fn sums(
         sums: Shared<f32>,
         place: &Place,
         log2_lanes: u32,
@@ -171,20 +183,21 @@ impl<T: Packed> Layout for Rows<T> {
         let first = place.channel << log2_lanes;
         let mut lane = 0;
         while lane < lanes {
-            // Lanes are a multiple of four, and so is the first: `turn` is linear in the rest.
-            let (row, turn) = ((first + lane) * STEPS, turn(first + lane));
+            // Lanes are a multiple of four, and so is the first.
+            let (row, first_turn) = ((first + lane) * place.steps, turn(first + lane, place.steps));
             let mut shares = [[[0.0; 4]; 4]; 32];
-            unroll!(N / 4, i => {
-                let quad = Self::step(place, 4 * i, N) / 4 ^ turn;
-                unroll!(4, l => {
-                    let at = row + l as u32 * STEPS + ((quad ^ l as u32) << 2);
+            unroll_few!(ELEMENTS / 4, i => {
+                let quad = Self::step(place, 4 * i) / 4 ^ first_turn;
+                unroll_few!(4, l => {
+                    let l_turn = turn(l as u32, place.steps);
+                    let at = row + l as u32 * place.steps + ((quad ^ l_turn) << 2);
                     // SAFETY: the caller's promise; quads are aligned.
                     shares[i][l % 4] = unsafe { sums.load4(at) };
                 });
             });
-            unroll!(4, l => {
+            unroll_few!(4, l => {
                 if lane + (l as u32) < lanes {
-                    unroll!(N, i => { all[i % ELEMENTS] += shares[i / 4][l % 4][i % 4]; });
+                    unroll_few!(ELEMENTS, i => { all[i] += shares[i / 4][l % 4][i % 4]; });
                 }
             });
             lane += 4;
@@ -198,11 +211,13 @@ impl<T: Packed> Layout for Columns<T> {
     const ROWS: bool = false;
 
     #[inline(always)]
-    fn place(thread: u32, log2_channels: u32, elements: u32) -> Place {
+    fn place(thread: u32, steps: u32, log2_channels: u32) -> Place {
         Place {
-            channel: thread / STEPS,
-            step: thread % STEPS,
-            channel_stride: (1 << log2_channels) / elements,
+            channel: thread / steps,
+            step: thread % steps,
+            channel_stride: (1 << log2_channels) / policy::ELEMENTS,
+            half: 0,
+            steps,
         }
     }
 
@@ -212,27 +227,27 @@ impl<T: Packed> Layout for Columns<T> {
     }
 
     #[inline(always)]
-    fn step(place: &Place, _: usize, _: usize) -> u32 {
+    fn step(place: &Place, _: usize) -> u32 {
         place.step
     }
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn put_pairs<const N: usize>(
+    unsafe fn put_pairs(
         pairs: Shared<f32>,
         place: &Place,
         values: [[f32; 2]; ELEMENTS],
     ) {
-        unroll!(N, i => {
-            let at = Self::channel(place, i) * PAIR_STRIDE + 2 * place.step;
+        unroll_few!(ELEMENTS, i => {
+            let at = Self::channel(place, i) * pair_stride(place.steps) + 2 * place.step;
             // SAFETY: the caller's promise.
-            unsafe { pairs.store2(at, values[i % ELEMENTS]) };
+            unsafe { pairs.store2(at, values[i]) };
         });
     }
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn sums<const N: usize>(
+    unsafe fn sums(
         sums: Shared<f32>,
         place: &Place,
         log2_lanes: u32,
@@ -242,10 +257,11 @@ impl<T: Packed> Layout for Columns<T> {
         let (quad, step) = (place.step / 4, place.step % 4);
         let mut lane = 0;
         while lane < lanes {
-            unroll!(N, i => {
-                let thread = (Self::channel(place, i) << log2_lanes) + lane;
+            unroll_few!(ELEMENTS, i => {
+                let row = (Self::channel(place, i) << log2_lanes) + lane;
+                let at = quad_position(row, quad, place.steps) + step;
                 // SAFETY: the caller's promise.
-                all[i % ELEMENTS] += unsafe { sums.load(quad_position(thread, quad) + step) };
+                all[i] += unsafe { sums.load(at) };
             });
             lane += 1;
         }

@@ -6,11 +6,11 @@
 use super::SelectiveScanParams;
 use super::elements::Frame;
 use super::layout::{Layout, Packed};
-use super::policy::{STEPS, SharedLayout, matrix_stride};
+use super::policy::{SharedLayout, matrix_stride};
 use crate::simt::{Global, Plain, Shared};
 
-/// Where B and C lie, for this block.
-pub(super) struct Matrices<A: Layout> {
+/// Where B and C lie, for this block and tiles of `T` time steps.
+pub(super) struct Matrices<A: Layout, const T: u32> {
     b: Global<A::Element>,
     c: Global<A::Element>,
     raw_b: Shared<A::Element>,
@@ -29,7 +29,7 @@ pub(super) struct Matrices<A: Layout> {
     thread: u32,
 }
 
-impl<A: Layout> Matrices<A> {
+impl<A: Layout, const T: u32> Matrices<A, T> {
     /// For `threads` threads, and group `group` of the block's sequence.
     #[inline(always)]
     pub(super) fn new(
@@ -70,7 +70,7 @@ impl<A: Layout> Matrices<A> {
     /// Steps on to the next tile.
     #[inline(always)]
     pub(super) fn advance(&mut self) {
-        let steps = u64::from(STEPS);
+        let steps = u64::from(T);
         self.origin += if A::ROWS {
             steps * self.row_stride
         } else {
@@ -85,11 +85,11 @@ impl<A: Layout> Matrices<A> {
         let log2_columns = if A::ROWS {
             self.log2_states
         } else {
-            STEPS.ilog2()
+            T.ilog2()
         };
         let chunk = A::Element::CHUNK as u32;
         let mut at = self.thread * chunk;
-        while at < STEPS << self.log2_states {
+        while at < T << self.log2_states {
             f(at, at >> log2_columns, at & ((1 << log2_columns) - 1));
             at += self.threads * chunk;
         }
@@ -154,8 +154,8 @@ impl<A: Layout> Matrices<A> {
             unsafe {
                 let b = self.raw_b.add(at).cast::<u32>().load4(0);
                 let c = self.raw_c.add(at).cast::<u32>().load4(0);
-                put::<A, S>(by_lane_b, row, column, A::Element::unpack(b));
-                put::<A, S>(by_lane_c, row, column, A::Element::unpack(c));
+                put::<A, S, T>(by_lane_b, row, column, A::Element::unpack(b));
+                put::<A, S, T>(by_lane_c, row, column, A::Element::unpack(c));
             }
         });
     }
@@ -164,7 +164,7 @@ impl<A: Layout> Matrices<A> {
 /// Writes a chunk: of one time step's states, or of one state's time steps.
 #[inline(always)]
 #[track_caller]
-unsafe fn put<A: Layout, const S: usize>(
+unsafe fn put<A: Layout, const S: usize, const T: u32>(
     by_lane: Shared<f32>,
     row: u32,
     column: u32,
@@ -172,25 +172,25 @@ unsafe fn put<A: Layout, const S: usize>(
 ) {
     let states = S as u32;
     let position = |state: u32, step: u32| {
-        (state / states) * matrix_stride(states) + step * states + state % states
+        (state / states) * matrix_stride(states, T) + step * states + state % states
     };
     // SAFETY: the caller's promise.
     unsafe {
         if !A::ROWS {
-            unroll!(8, i => {
+            unroll_few!(8, i => {
                 if i < A::Element::CHUNK {
                     by_lane.store(position(row, column + i as u32), values[i]);
                 }
             });
         } else if S < 4 {
-            unroll!(4, i => {
+            unroll_few!(4, i => {
                 if 2 * i < A::Element::CHUNK {
                     let two = [values[2 * i], values[2 * i + 1]];
                     by_lane.store2(position(column + 2 * i as u32, row), two);
                 }
             });
         } else {
-            unroll!(2, i => {
+            unroll_few!(2, i => {
                 if 4 * i < A::Element::CHUNK {
                     let four = [values[4 * i], values[4 * i + 1], values[4 * i + 2], values[4 * i + 3]];
                     by_lane.store4(position(column + 4 * i as u32, row), four);

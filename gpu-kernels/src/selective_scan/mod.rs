@@ -16,65 +16,83 @@ pub use params::{Required, SelectiveScanParams, SelectiveScanStepParams, options
 use half::{bf16, f16};
 use kernel::scan;
 use layout::{Columns, Rows};
-use policy::{BLOCK, STEP_BLOCK};
+use policy::STEP_BLOCK;
 use step::step;
 
 entries! {
     module "selective_scan";
-    /// f32, `[B, L, D]`, 2 states a lane.
-    SelectiveScanF32Rows2 = selective_scan_f32_rows_2(SelectiveScanParams<f32>)
-        => scan::<Rows<f32>, 2, 4, 8>, bounds(BLOCK, 0);
-    /// f32, `[B, L, D]`, 4 states a lane.
-    SelectiveScanF32Rows4 = selective_scan_f32_rows_4(SelectiveScanParams<f32>)
-        => scan::<Rows<f32>, 4, 8, 8>, bounds(BLOCK, 0);
-    /// f32, `[B, L, D]`, 8 states a lane.
-    SelectiveScanF32Rows8 = selective_scan_f32_rows_8(SelectiveScanParams<f32>)
-        => scan::<Rows<f32>, 8, 4, 4>, bounds(BLOCK, 0);
-    /// f32, `[B, D, L]`, 2 states a lane.
-    SelectiveScanF32Columns2 = selective_scan_f32_columns_2(SelectiveScanParams<f32>)
-        => scan::<Columns<f32>, 2, 4, 8>, bounds(BLOCK, 0);
-    /// f32, `[B, D, L]`, 4 states a lane.
-    SelectiveScanF32Columns4 = selective_scan_f32_columns_4(SelectiveScanParams<f32>)
-        => scan::<Columns<f32>, 4, 8, 8>, bounds(BLOCK, 0);
-    /// f32, `[B, D, L]`, 8 states a lane.
-    SelectiveScanF32Columns8 = selective_scan_f32_columns_8(SelectiveScanParams<f32>)
-        => scan::<Columns<f32>, 8, 4, 4>, bounds(BLOCK, 0);
-    /// f16, `[B, L, D]`, 2 states a lane.
-    SelectiveScanF16Rows2 = selective_scan_f16_rows_2(SelectiveScanParams<f16>)
-        => scan::<Rows<f16>, 2, 4, 8>, bounds(BLOCK, 0);
-    /// f16, `[B, L, D]`, 4 states a lane.
-    SelectiveScanF16Rows4 = selective_scan_f16_rows_4(SelectiveScanParams<f16>)
-        => scan::<Rows<f16>, 4, 8, 8>, bounds(BLOCK, 0);
-    /// f16, `[B, L, D]`, 8 states a lane.
-    SelectiveScanF16Rows8 = selective_scan_f16_rows_8(SelectiveScanParams<f16>)
-        => scan::<Rows<f16>, 8, 4, 4>, bounds(BLOCK, 0);
-    /// f16, `[B, D, L]`, 2 states a lane.
-    SelectiveScanF16Columns2 = selective_scan_f16_columns_2(SelectiveScanParams<f16>)
-        => scan::<Columns<f16>, 2, 4, 8>, bounds(BLOCK, 0);
-    /// f16, `[B, D, L]`, 4 states a lane.
-    SelectiveScanF16Columns4 = selective_scan_f16_columns_4(SelectiveScanParams<f16>)
-        => scan::<Columns<f16>, 4, 8, 8>, bounds(BLOCK, 0);
-    /// f16, `[B, D, L]`, 8 states a lane.
-    SelectiveScanF16Columns8 = selective_scan_f16_columns_8(SelectiveScanParams<f16>)
-        => scan::<Columns<f16>, 8, 4, 4>, bounds(BLOCK, 0);
-    /// bf16, `[B, L, D]`, 2 states a lane.
-    SelectiveScanBf16Rows2 = selective_scan_bf16_rows_2(SelectiveScanParams<bf16>)
-        => scan::<Rows<bf16>, 2, 4, 8>, bounds(BLOCK, 0);
-    /// bf16, `[B, L, D]`, 4 states a lane.
-    SelectiveScanBf16Rows4 = selective_scan_bf16_rows_4(SelectiveScanParams<bf16>)
-        => scan::<Rows<bf16>, 4, 8, 8>, bounds(BLOCK, 0);
-    /// bf16, `[B, L, D]`, 8 states a lane.
-    SelectiveScanBf16Rows8 = selective_scan_bf16_rows_8(SelectiveScanParams<bf16>)
-        => scan::<Rows<bf16>, 8, 4, 4>, bounds(BLOCK, 0);
-    /// bf16, `[B, D, L]`, 2 states a lane.
-    SelectiveScanBf16Columns2 = selective_scan_bf16_columns_2(SelectiveScanParams<bf16>)
-        => scan::<Columns<bf16>, 2, 4, 8>, bounds(BLOCK, 0);
-    /// bf16, `[B, D, L]`, 4 states a lane.
-    SelectiveScanBf16Columns4 = selective_scan_bf16_columns_4(SelectiveScanParams<bf16>)
-        => scan::<Columns<bf16>, 4, 8, 8>, bounds(BLOCK, 0);
-    /// bf16, `[B, D, L]`, 8 states a lane.
-    SelectiveScanBf16Columns8 = selective_scan_bf16_columns_8(SelectiveScanParams<bf16>)
-        => scan::<Columns<bf16>, 8, 4, 4>, bounds(BLOCK, 0);
+    /// f32, `[B, L, D]`, 2 states of one channel a thread.
+    SelectiveScanF32Rows2x1 = selective_scan_f32_rows_2x1(SelectiveScanParams<f32>)
+        => scan::<Rows<f32>, 2, 1, 32, true>, bounds(256, 2);
+    /// f32, `[B, L, D]`, 4 states of one channel a thread.
+    SelectiveScanF32Rows4x1 = selective_scan_f32_rows_4x1(SelectiveScanParams<f32>)
+        => scan::<Rows<f32>, 4, 1, 32, true>, bounds(384, 1);
+    /// f32, `[B, L, D]`, 4 states of two channels a thread.
+    SelectiveScanF32Rows4x2 = selective_scan_f32_rows_4x2(SelectiveScanParams<f32>)
+        => scan::<Rows<f32>, 4, 2, 16, false>, bounds(256, 2);
+    /// f32, `[B, L, D]`, 8 states of two channels a thread.
+    SelectiveScanF32Rows8x2 = selective_scan_f32_rows_8x2(SelectiveScanParams<f32>)
+        => scan::<Rows<f32>, 8, 2, 16, false>, bounds(192, 2);
+    /// f32, `[B, D, L]`, 2 states of one channel a thread.
+    SelectiveScanF32Columns2x1 = selective_scan_f32_columns_2x1(SelectiveScanParams<f32>)
+        => scan::<Columns<f32>, 2, 1, 32, true>, bounds(256, 2);
+    /// f32, `[B, D, L]`, 4 states of one channel a thread.
+    SelectiveScanF32Columns4x1 = selective_scan_f32_columns_4x1(SelectiveScanParams<f32>)
+        => scan::<Columns<f32>, 4, 1, 32, true>, bounds(384, 1);
+    /// f32, `[B, D, L]`, 4 states of two channels a thread.
+    SelectiveScanF32Columns4x2 = selective_scan_f32_columns_4x2(SelectiveScanParams<f32>)
+        => scan::<Columns<f32>, 4, 2, 16, false>, bounds(256, 2);
+    /// f32, `[B, D, L]`, 8 states of two channels a thread.
+    SelectiveScanF32Columns8x2 = selective_scan_f32_columns_8x2(SelectiveScanParams<f32>)
+        => scan::<Columns<f32>, 8, 2, 16, false>, bounds(192, 2);
+    /// f16, `[B, L, D]`, 2 states of one channel a thread.
+    SelectiveScanF16Rows2x1 = selective_scan_f16_rows_2x1(SelectiveScanParams<f16>)
+        => scan::<Rows<f16>, 2, 1, 32, true>, bounds(256, 2);
+    /// f16, `[B, L, D]`, 4 states of one channel a thread.
+    SelectiveScanF16Rows4x1 = selective_scan_f16_rows_4x1(SelectiveScanParams<f16>)
+        => scan::<Rows<f16>, 4, 1, 32, true>, bounds(384, 1);
+    /// f16, `[B, L, D]`, 4 states of two channels a thread.
+    SelectiveScanF16Rows4x2 = selective_scan_f16_rows_4x2(SelectiveScanParams<f16>)
+        => scan::<Rows<f16>, 4, 2, 16, false>, bounds(256, 2);
+    /// f16, `[B, L, D]`, 8 states of two channels a thread.
+    SelectiveScanF16Rows8x2 = selective_scan_f16_rows_8x2(SelectiveScanParams<f16>)
+        => scan::<Rows<f16>, 8, 2, 16, false>, bounds(192, 2);
+    /// f16, `[B, D, L]`, 2 states of one channel a thread.
+    SelectiveScanF16Columns2x1 = selective_scan_f16_columns_2x1(SelectiveScanParams<f16>)
+        => scan::<Columns<f16>, 2, 1, 32, true>, bounds(256, 2);
+    /// f16, `[B, D, L]`, 4 states of one channel a thread.
+    SelectiveScanF16Columns4x1 = selective_scan_f16_columns_4x1(SelectiveScanParams<f16>)
+        => scan::<Columns<f16>, 4, 1, 32, true>, bounds(384, 1);
+    /// f16, `[B, D, L]`, 4 states of two channels a thread.
+    SelectiveScanF16Columns4x2 = selective_scan_f16_columns_4x2(SelectiveScanParams<f16>)
+        => scan::<Columns<f16>, 4, 2, 16, false>, bounds(256, 2);
+    /// f16, `[B, D, L]`, 8 states of two channels a thread.
+    SelectiveScanF16Columns8x2 = selective_scan_f16_columns_8x2(SelectiveScanParams<f16>)
+        => scan::<Columns<f16>, 8, 2, 16, false>, bounds(192, 2);
+    /// bf16, `[B, L, D]`, 2 states of one channel a thread.
+    SelectiveScanBf16Rows2x1 = selective_scan_bf16_rows_2x1(SelectiveScanParams<bf16>)
+        => scan::<Rows<bf16>, 2, 1, 32, true>, bounds(256, 2);
+    /// bf16, `[B, L, D]`, 4 states of one channel a thread.
+    SelectiveScanBf16Rows4x1 = selective_scan_bf16_rows_4x1(SelectiveScanParams<bf16>)
+        => scan::<Rows<bf16>, 4, 1, 32, true>, bounds(384, 1);
+    /// bf16, `[B, L, D]`, 4 states of two channels a thread.
+    SelectiveScanBf16Rows4x2 = selective_scan_bf16_rows_4x2(SelectiveScanParams<bf16>)
+        => scan::<Rows<bf16>, 4, 2, 16, false>, bounds(256, 2);
+    /// bf16, `[B, L, D]`, 8 states of two channels a thread.
+    SelectiveScanBf16Rows8x2 = selective_scan_bf16_rows_8x2(SelectiveScanParams<bf16>)
+        => scan::<Rows<bf16>, 8, 2, 16, false>, bounds(192, 2);
+    /// bf16, `[B, D, L]`, 2 states of one channel a thread.
+    SelectiveScanBf16Columns2x1 = selective_scan_bf16_columns_2x1(SelectiveScanParams<bf16>)
+        => scan::<Columns<bf16>, 2, 1, 32, true>, bounds(256, 2);
+    /// bf16, `[B, D, L]`, 4 states of one channel a thread.
+    SelectiveScanBf16Columns4x1 = selective_scan_bf16_columns_4x1(SelectiveScanParams<bf16>)
+        => scan::<Columns<bf16>, 4, 1, 32, true>, bounds(384, 1);
+    /// bf16, `[B, D, L]`, 4 states of two channels a thread.
+    SelectiveScanBf16Columns4x2 = selective_scan_bf16_columns_4x2(SelectiveScanParams<bf16>)
+        => scan::<Columns<bf16>, 4, 2, 16, false>, bounds(256, 2);
+    /// bf16, `[B, D, L]`, 8 states of two channels a thread.
+    SelectiveScanBf16Columns8x2 = selective_scan_bf16_columns_8x2(SelectiveScanParams<bf16>)
+        => scan::<Columns<bf16>, 8, 2, 16, false>, bounds(192, 2);
     /// One step, f32, 2 states a lane.
     SelectiveScanStepF32Lanes2 = selective_scan_step_f32_2(SelectiveScanStepParams<f32>)
         => step::<f32, 2>, bounds(STEP_BLOCK, 0);

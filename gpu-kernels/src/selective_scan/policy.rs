@@ -6,11 +6,11 @@
 
 use crate::simt::LaunchShape;
 
-/// Time steps of a tile.
-pub const STEPS: u32 = 32;
-
-/// The largest block.
-pub const BLOCK: u32 = 384;
+/// Time steps of a tile, where a thread has `thread_states` states: tiles take about the
+/// same time to scan.
+pub const fn steps(thread_states: u32) -> u32 {
+    if thread_states < 8 { 32 } else { 16 }
+}
 
 /// Threads of a block of the step.
 pub const STEP_BLOCK: u32 = 128;
@@ -20,26 +20,32 @@ pub const STEP_ROWS: u32 = 4;
 /// The largest N.
 pub const MAX_STATES: u32 = 256;
 
-/// From this many channels on, 16 states are 4 lanes of 4; below, 8 lanes of 2.
+/// From this many channels on, a thread has two of them, and more states.
 ///
-/// 4 states a lane cost fewer shared-memory accesses, but take a channel's time steps half
-/// as fast; with few channels there are not warps enough to fill the card.
+/// What B and C cost is their way from shared memory to registers, 128 bytes a clock and
+/// multiprocessor, whoever reads the same: with 4 states of one channel that takes longer
+/// than the exponentials. A second channel halves it, but takes half as many threads, which
+/// few channels cannot spare.
 const MANY_CHANNELS: u64 = 4096;
 
-/// Words between the channels of the tile of step sizes: two for each step, and a gap so
+/// Words between the channels of a tile of step sizes: two for each step, and a gap so
 /// that eight channels' 16-byte accesses use different banks.
-pub const PAIR_STRIDE: u32 = 2 * STEPS + 4;
-
-/// Words between the lanes of a tile of B or C, with a gap for the same reason.
-pub const fn matrix_stride(lane_states: u32) -> u32 {
-    STEPS * lane_states + 4
+pub const fn pair_stride(steps: u32) -> u32 {
+    2 * steps + 4
 }
 
-/// Which states a lane holds: lane l those from `l * lane_states` on.
+/// Words between the lanes of a tile of B or C, with a gap for the same reason.
+pub const fn matrix_stride(lane_states: u32, steps: u32) -> u32 {
+    steps * lane_states + 4
+}
+
+/// Which states a thread holds: lane l of a channel has those from `l * lane_states` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// States of a lane: 2, 4 or 8.
     pub lane_states: u32,
+    /// Channels of a thread: 1 or 2.
+    pub thread_channels: u32,
     /// Lanes of a channel: 2 to this power, from 4 to 32.
     pub log2_lanes: u32,
 }
@@ -49,21 +55,29 @@ impl Cut {
     /// than [`MAX_STATES`].
     pub fn new(states: u64, channels: u64) -> Option<Self> {
         let many = channels >= MANY_CHANNELS;
-        let (lane_states, log2_lanes) = match states {
-            1..=8 => (2, 2),
-            9..=16 if many => (4, 2),
-            9..=16 => (2, 3),
-            17..=32 => (4, 3),
-            33..=64 if many => (8, 3),
-            33..=64 => (4, 4),
-            65..=128 => (8, 4),
-            129..=256 => (8, 5),
+        let (lane_states, thread_channels, log2_lanes) = match states {
+            1..=8 => (2, 1, 2),
+            9..=16 if many => (4, 2, 2),
+            9..=16 => (2, 1, 3),
+            17..=32 if many => (4, 2, 3),
+            17..=32 => (4, 1, 3),
+            33..=64 if many => (8, 2, 3),
+            33..=64 => (4, 1, 4),
+            65..=128 if many => (8, 2, 4),
+            65..=128 => (4, 1, 5),
+            129..=256 => (8, 2, 5),
             _ => return None,
         };
         Some(Self {
             lane_states,
+            thread_channels,
             log2_lanes,
         })
+    }
+
+    /// Time steps of a tile.
+    pub const fn steps(&self) -> u32 {
+        steps(self.lane_states * self.thread_channels)
     }
 
     /// Channels of a block of the scan: 2 to this power. Many lanes are many states, and the
@@ -71,29 +85,28 @@ impl Cut {
     pub const fn log2_channels(&self) -> u32 {
         match (self.lane_states, self.log2_lanes) {
             (4, 2) => 5,
+            (4, 3) if self.thread_channels == 2 => 5,
             (_, 5) => 3,
             _ => 4,
         }
     }
 
-    /// Threads of a block of the scan: a lane's each, and those that prepare and finish.
+    /// Threads of a block of the scan: those that scan, that prepare, that finish.
     pub const fn threads(&self) -> u32 {
         let channels = 1 << self.log2_channels();
-        (channels << self.log2_lanes) + channels * STEPS / elements(self.lane_states)
+        (channels << self.log2_lanes) / self.thread_channels
+            + 2 * (channels * self.steps() / ELEMENTS)
     }
 
     /// Shared memory of a block of the scan over elements of `size` bytes.
     pub const fn shared_bytes(&self, size: u32) -> u32 {
-        let layout =
-            SharedLayout::new(self.lane_states, self.log2_lanes, self.log2_channels(), size);
-        layout.bytes
+        let (lanes, channels) = (self.log2_lanes, self.log2_channels());
+        SharedLayout::new(self.lane_states, self.steps(), lanes, channels, size).bytes
     }
 }
 
-/// Elements that one thread prepares and finishes, where lanes have `lane_states` states.
-pub const fn elements(lane_states: u32) -> u32 {
-    if lane_states == 4 { 8 } else { 4 }
-}
+/// Elements that one thread prepares, or finishes.
+pub const ELEMENTS: u32 = 8;
 
 /// Where things lie in a block's shared memory, in bytes from its beginning. Of all but the
 /// raw tiles there are two, one after the other: one in use, one being written.
@@ -122,13 +135,20 @@ pub struct SharedLayout {
 }
 
 impl SharedLayout {
-    /// For blocks of `2^log2_channels` channels over elements of `size` bytes.
+    /// For tiles of `steps` time steps of `2^log2_channels` channels, of elements of `size`
+    /// bytes.
     #[inline(always)]
-    pub const fn new(lane_states: u32, log2_lanes: u32, log2_channels: u32, size: u32) -> Self {
-        let pair_bytes = (4 * PAIR_STRIDE) << log2_channels;
-        let matrix_bytes = (4 * matrix_stride(lane_states)) << log2_lanes;
-        let sum_bytes = (4 * STEPS) << (log2_lanes + log2_channels);
-        let raw = (STEPS * lane_states * size) << log2_lanes;
+    pub const fn new(
+        lane_states: u32,
+        steps: u32,
+        log2_lanes: u32,
+        log2_channels: u32,
+        size: u32,
+    ) -> Self {
+        let pair_bytes = (4 * pair_stride(steps)) << log2_channels;
+        let matrix_bytes = (4 * matrix_stride(lane_states, steps)) << log2_lanes;
+        let sum_bytes = (4 * steps) << (log2_lanes + log2_channels);
+        let raw = (steps * lane_states * size) << log2_lanes;
         let b = 2 * pair_bytes;
         let c = b + 2 * matrix_bytes;
         let sums = c + 2 * matrix_bytes;
@@ -160,10 +180,12 @@ pub struct Launch {
     pub channel_blocks: u32,
 }
 
-/// The scan's launch for `sequences` sequences of `groups` groups of `group_channels`
-/// channels, or `None` if it would need more blocks than a grid has, or N is out of range.
+/// The scan's launch for `sequences` sequences of at most `length` steps of `groups` groups of
+/// `group_channels` channels, or `None` if it would need more blocks than a grid has, or more
+/// tiles than a block counts, or N is out of range.
 pub fn launch(
     sequences: u64,
+    length: u64,
     groups: u64,
     group_channels: u64,
     states: u64,
@@ -175,7 +197,8 @@ pub fn launch(
         .checked_mul(groups)?
         .checked_mul(group_blocks)
         .filter(|&blocks| blocks < 1 << 31)?;
-    Some(Launch {
+    let tiles = length.div_ceil(u64::from(cut.steps()));
+    (tiles < 1 << 31).then_some(Launch {
         shape: LaunchShape::linear(blocks as u32, cut.threads(), cut.shared_bytes(size)),
         cut,
         channel_blocks: group_blocks as u32,

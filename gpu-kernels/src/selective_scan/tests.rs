@@ -207,6 +207,7 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
     };
     let launch = policy::launch(
         p.sequences as u64,
+        p.length as u64,
         p.groups as u64,
         p.group_channels as u64,
         p.states as u64,
@@ -297,59 +298,62 @@ fn full(p: Problem) -> Problem {
 
 #[test]
 fn two_states_a_lane() {
-    type Kernels<T> = (T,);
-    let _: Option<Kernels<f32>> = None;
     for (seed, states) in [1, 2, 7, 8, 9, 16].into_iter().enumerate() {
         assert_eq!(Cut::new(states as u64, 40).unwrap().lane_states, 2);
         let p = full(Problem::new(2, 45, 35, states));
-        check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, seed as u64);
+        check::<f32, SelectiveScanF32Rows2x1, SelectiveScanF32Columns2x1>(&p, seed as u64);
     }
 }
 
 #[test]
 fn four_states_a_lane() {
-    for (seed, states) in [17, 32, 33, 64].into_iter().enumerate() {
+    for (seed, states) in [17, 32, 33, 64, 65, 128].into_iter().enumerate() {
         assert_eq!(Cut::new(states as u64, 17).unwrap().lane_states, 4);
         let p = full(Problem::new(1, 70, 17, states));
-        check::<f32, SelectiveScanF32Rows4, SelectiveScanF32Columns4>(&p, seed as u64);
+        check::<f32, SelectiveScanF32Rows4x1, SelectiveScanF32Columns4x1>(&p, seed as u64);
     }
 }
 
 #[test]
 fn eight_states_a_lane() {
-    for (seed, states) in [65, 128, 131, 256].into_iter().enumerate() {
+    for (seed, states) in [131, 200, 256].into_iter().enumerate() {
         assert_eq!(Cut::new(states as u64, 9).unwrap().lane_states, 8);
         let p = full(Problem::new(1, 34, 9, states));
-        check::<f32, SelectiveScanF32Rows8, SelectiveScanF32Columns8>(&p, seed as u64);
+        check::<f32, SelectiveScanF32Rows8x2, SelectiveScanF32Columns8x2>(&p, seed as u64);
     }
 }
 
 #[test]
-fn many_channels_take_wider_lanes() {
-    let p = Problem::new(1, 3, 4096, 16);
-    check::<bf16, SelectiveScanBf16Rows4, SelectiveScanBf16Columns4>(&p, 0);
+fn many_channels_take_two_a_thread() {
+    // All of them once, with a ragged last block; then the wider cuts as a batch of one step.
+    let p = Problem::new(1, 3, 4096 + 5, 16);
+    check::<bf16, SelectiveScanBf16Rows4x2, SelectiveScanBf16Columns4x2>(&p, 0);
+    let p = full(Problem::new(1, 2, 4096, 17));
+    check::<f32, SelectiveScanF32Rows4x2, SelectiveScanF32Columns4x2>(&p, 0);
+    let p = Problem::new(1, 2, 4096, 33);
+    check::<f32, SelectiveScanF32Rows8x2, SelectiveScanF32Columns8x2>(&p, 0);
 }
 
 #[test]
 fn sixteen_bit_elements() {
     for (seed, states) in [3, 16].into_iter().enumerate() {
         let p = full(Problem::new(2, 33, 24, states));
-        check::<bf16, SelectiveScanBf16Rows2, SelectiveScanBf16Columns2>(&p, seed as u64);
-        check::<f16, SelectiveScanF16Rows2, SelectiveScanF16Columns2>(&p, seed as u64);
+        check::<bf16, SelectiveScanBf16Rows2x1, SelectiveScanBf16Columns2x1>(&p, seed as u64);
+        check::<f16, SelectiveScanF16Rows2x1, SelectiveScanF16Columns2x1>(&p, seed as u64);
     }
     let p = full(Problem::new(1, 40, 5, 48));
-    check::<bf16, SelectiveScanBf16Rows4, SelectiveScanBf16Columns4>(&p, 0);
-    check::<f16, SelectiveScanF16Rows4, SelectiveScanF16Columns4>(&p, 0);
-    let p = full(Problem::new(1, 40, 5, 72));
-    check::<bf16, SelectiveScanBf16Rows8, SelectiveScanBf16Columns8>(&p, 0);
-    check::<f16, SelectiveScanF16Rows8, SelectiveScanF16Columns8>(&p, 0);
+    check::<bf16, SelectiveScanBf16Rows4x1, SelectiveScanBf16Columns4x1>(&p, 0);
+    check::<f16, SelectiveScanF16Rows4x1, SelectiveScanF16Columns4x1>(&p, 0);
+    let p = full(Problem::new(1, 40, 5, 140));
+    check::<bf16, SelectiveScanBf16Rows8x2, SelectiveScanBf16Columns8x2>(&p, 0);
+    check::<f16, SelectiveScanF16Rows8x2, SelectiveScanF16Columns8x2>(&p, 0);
 }
 
 #[test]
 fn lengths_around_a_tile() {
     for (seed, length) in [0, 1, 31, 32, 33, 64, 97].into_iter().enumerate() {
         let p = Problem::new(2, length, 3, 4);
-        check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, seed as u64);
+        check::<f32, SelectiveScanF32Rows2x1, SelectiveScanF32Columns2x1>(&p, seed as u64);
     }
 }
 
@@ -361,7 +365,7 @@ fn groups_share_matrices() {
             group_channels,
             ..Problem::new(2, 40, 0, 12)
         });
-        check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, 5);
+        check::<f32, SelectiveScanF32Rows2x1, SelectiveScanF32Columns2x1>(&p, 5);
     }
 }
 
@@ -371,7 +375,7 @@ fn packed_sequences() {
         offsets: Some(vec![0, 0, 1, 36, 36, 99, 100]),
         ..Problem::new(6, 100, 18, 6)
     });
-    check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, 3);
+    check::<f32, SelectiveScanF32Rows2x1, SelectiveScanF32Columns2x1>(&p, 3);
 }
 
 #[test]
@@ -382,14 +386,14 @@ fn without_softplus_and_with_plain_a() {
         ..Problem::new(1, 20, 5, 16)
     };
     // Steps of either sign: some states grow.
-    check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, 0);
+    check::<f32, SelectiveScanF32Rows2x1, SelectiveScanF32Columns2x1>(&p, 0);
 }
 
 #[test]
 fn schedules_change_nothing() {
     let p = full(Problem::new(2, 75, 20, 16));
-    let first = run::<f32, SelectiveScanF32Rows2>(&p, false, 0);
+    let first = run::<f32, SelectiveScanF32Rows2x1>(&p, false, 0);
     for seed in 1..8 {
-        assert_eq!(run::<f32, SelectiveScanF32Rows2>(&p, false, seed), first);
+        assert_eq!(run::<f32, SelectiveScanF32Rows2x1>(&p, false, seed), first);
     }
 }

@@ -48,18 +48,22 @@ pub trait Kernels: gpu_kernels::simt::Element {
     type ColumnsFull: Entry<Params = LinearScanParams<Self>>;
     /// Linear scan over `[B, D, L]`, any tile.
     type Columns: Entry<Params = LinearScanParams<Self>>;
-    /// Selective scan over `[B, L, D]`, 2 states a lane.
-    type SelectiveRows2: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 4 states a lane.
-    type SelectiveRows4: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 8 states a lane.
-    type SelectiveRows8: Entry<Params = SelectiveScanParams<Self>>;
-    /// Selective scan over `[B, D, L]`, 2 states a lane.
-    type SelectiveColumns2: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 4 states a lane.
-    type SelectiveColumns4: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 8 states a lane.
-    type SelectiveColumns8: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, 2 states of one channel a thread.
+    type SelectiveRows2x1: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 4 states of one channel.
+    type SelectiveRows4x1: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 4 states of two channels.
+    type SelectiveRows4x2: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 8 states of two channels.
+    type SelectiveRows8x2: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, 2 states of one channel a thread.
+    type SelectiveColumns2x1: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 4 states of one channel.
+    type SelectiveColumns4x1: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 4 states of two channels.
+    type SelectiveColumns4x2: Entry<Params = SelectiveScanParams<Self>>;
+    /// The same, 8 states of two channels.
+    type SelectiveColumns8x2: Entry<Params = SelectiveScanParams<Self>>;
     /// One step of the selective scan, 2 states a lane.
     type SelectiveStep2: Entry<Params = SelectiveScanStepParams<Self>>;
     /// The same, 4 states a lane.
@@ -81,12 +85,14 @@ kernels! {
         Rows = linear_scan::LinearScanF32Rows
         ColumnsFull = linear_scan::LinearScanF32ColumnsFull
         Columns = linear_scan::LinearScanF32Columns
-        SelectiveRows2 = selective_scan::SelectiveScanF32Rows2
-        SelectiveRows4 = selective_scan::SelectiveScanF32Rows4
-        SelectiveRows8 = selective_scan::SelectiveScanF32Rows8
-        SelectiveColumns2 = selective_scan::SelectiveScanF32Columns2
-        SelectiveColumns4 = selective_scan::SelectiveScanF32Columns4
-        SelectiveColumns8 = selective_scan::SelectiveScanF32Columns8
+        SelectiveRows2x1 = selective_scan::SelectiveScanF32Rows2x1
+        SelectiveRows4x1 = selective_scan::SelectiveScanF32Rows4x1
+        SelectiveRows4x2 = selective_scan::SelectiveScanF32Rows4x2
+        SelectiveRows8x2 = selective_scan::SelectiveScanF32Rows8x2
+        SelectiveColumns2x1 = selective_scan::SelectiveScanF32Columns2x1
+        SelectiveColumns4x1 = selective_scan::SelectiveScanF32Columns4x1
+        SelectiveColumns4x2 = selective_scan::SelectiveScanF32Columns4x2
+        SelectiveColumns8x2 = selective_scan::SelectiveScanF32Columns8x2
         SelectiveStep2 = selective_scan::SelectiveScanStepF32Lanes2
         SelectiveStep4 = selective_scan::SelectiveScanStepF32Lanes4
         SelectiveStep8 = selective_scan::SelectiveScanStepF32Lanes8;
@@ -95,12 +101,14 @@ kernels! {
         Rows = linear_scan::LinearScanF16Rows
         ColumnsFull = linear_scan::LinearScanF16ColumnsFull
         Columns = linear_scan::LinearScanF16Columns
-        SelectiveRows2 = selective_scan::SelectiveScanF16Rows2
-        SelectiveRows4 = selective_scan::SelectiveScanF16Rows4
-        SelectiveRows8 = selective_scan::SelectiveScanF16Rows8
-        SelectiveColumns2 = selective_scan::SelectiveScanF16Columns2
-        SelectiveColumns4 = selective_scan::SelectiveScanF16Columns4
-        SelectiveColumns8 = selective_scan::SelectiveScanF16Columns8
+        SelectiveRows2x1 = selective_scan::SelectiveScanF16Rows2x1
+        SelectiveRows4x1 = selective_scan::SelectiveScanF16Rows4x1
+        SelectiveRows4x2 = selective_scan::SelectiveScanF16Rows4x2
+        SelectiveRows8x2 = selective_scan::SelectiveScanF16Rows8x2
+        SelectiveColumns2x1 = selective_scan::SelectiveScanF16Columns2x1
+        SelectiveColumns4x1 = selective_scan::SelectiveScanF16Columns4x1
+        SelectiveColumns4x2 = selective_scan::SelectiveScanF16Columns4x2
+        SelectiveColumns8x2 = selective_scan::SelectiveScanF16Columns8x2
         SelectiveStep2 = selective_scan::SelectiveScanStepF16Lanes2
         SelectiveStep4 = selective_scan::SelectiveScanStepF16Lanes4
         SelectiveStep8 = selective_scan::SelectiveScanStepF16Lanes8;
@@ -109,12 +117,14 @@ kernels! {
         Rows = linear_scan::LinearScanBf16Rows
         ColumnsFull = linear_scan::LinearScanBf16ColumnsFull
         Columns = linear_scan::LinearScanBf16Columns
-        SelectiveRows2 = selective_scan::SelectiveScanBf16Rows2
-        SelectiveRows4 = selective_scan::SelectiveScanBf16Rows4
-        SelectiveRows8 = selective_scan::SelectiveScanBf16Rows8
-        SelectiveColumns2 = selective_scan::SelectiveScanBf16Columns2
-        SelectiveColumns4 = selective_scan::SelectiveScanBf16Columns4
-        SelectiveColumns8 = selective_scan::SelectiveScanBf16Columns8
+        SelectiveRows2x1 = selective_scan::SelectiveScanBf16Rows2x1
+        SelectiveRows4x1 = selective_scan::SelectiveScanBf16Rows4x1
+        SelectiveRows4x2 = selective_scan::SelectiveScanBf16Rows4x2
+        SelectiveRows8x2 = selective_scan::SelectiveScanBf16Rows8x2
+        SelectiveColumns2x1 = selective_scan::SelectiveScanBf16Columns2x1
+        SelectiveColumns4x1 = selective_scan::SelectiveScanBf16Columns4x1
+        SelectiveColumns4x2 = selective_scan::SelectiveScanBf16Columns4x2
+        SelectiveColumns8x2 = selective_scan::SelectiveScanBf16Columns8x2
         SelectiveStep2 = selective_scan::SelectiveScanStepBf16Lanes2
         SelectiveStep4 = selective_scan::SelectiveScanStepBf16Lanes4
         SelectiveStep8 = selective_scan::SelectiveScanStepBf16Lanes8;

@@ -22,6 +22,7 @@ pub(crate) fn run<T: Element>(
     let too_large = || too_large(NAME, op);
     let launch = policy::launch(
         sequences as u64,
+        op.length as u64,
         op.groups as u64,
         (op.channels / op.groups) as u64,
         op.state as u64,
@@ -31,13 +32,15 @@ pub(crate) fn run<T: Element>(
     let params = params(op, &args, sequences, &launch).ok_or_else(too_large)?;
     check(op, &params, &args)?;
     let shape = launch.shape;
-    match (op.layout, launch.cut.lane_states) {
-        (Layout::Bld, 2) => device.launch::<<T as Kernels>::SelectiveRows2>(shape, params),
-        (Layout::Bld, 4) => device.launch::<<T as Kernels>::SelectiveRows4>(shape, params),
-        (Layout::Bld, _) => device.launch::<<T as Kernels>::SelectiveRows8>(shape, params),
-        (Layout::Bdl, 2) => device.launch::<<T as Kernels>::SelectiveColumns2>(shape, params),
-        (Layout::Bdl, 4) => device.launch::<<T as Kernels>::SelectiveColumns4>(shape, params),
-        (Layout::Bdl, _) => device.launch::<<T as Kernels>::SelectiveColumns8>(shape, params),
+    match (op.layout, launch.cut.lane_states, launch.cut.thread_channels) {
+        (Layout::Bld, 2, _) => device.launch::<<T as Kernels>::SelectiveRows2x1>(shape, params),
+        (Layout::Bld, 4, 1) => device.launch::<<T as Kernels>::SelectiveRows4x1>(shape, params),
+        (Layout::Bld, 4, _) => device.launch::<<T as Kernels>::SelectiveRows4x2>(shape, params),
+        (Layout::Bld, _, _) => device.launch::<<T as Kernels>::SelectiveRows8x2>(shape, params),
+        (Layout::Bdl, 2, _) => device.launch::<<T as Kernels>::SelectiveColumns2x1>(shape, params),
+        (Layout::Bdl, 4, 1) => device.launch::<<T as Kernels>::SelectiveColumns4x1>(shape, params),
+        (Layout::Bdl, 4, _) => device.launch::<<T as Kernels>::SelectiveColumns4x2>(shape, params),
+        (Layout::Bdl, _, _) => device.launch::<<T as Kernels>::SelectiveColumns8x2>(shape, params),
     }
 }
 
