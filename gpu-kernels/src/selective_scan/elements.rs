@@ -110,8 +110,7 @@ impl<A: Layout, const T: u32> Elements<A, T> {
     /// Whether a tile of `left` time steps has this element.
     #[inline(always)]
     fn contains(&self, element: usize, left: u32) -> bool {
-        A::channel(&self.place, element) < self.channels
-            && A::step(&self.place, element) < left
+        A::channel(&self.place, element) < self.channels && A::step(&self.place, element) < left
     }
 
     /// Whether a tile of `left` time steps has all of them.
@@ -203,7 +202,7 @@ impl<A: Layout, const T: u32> Elements<A, T> {
     /// The tile has been scanned, behind a barrier; `x` and `z` are its elements.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn finish(
+    pub(super) unsafe fn finish<const S: usize>(
         &self,
         params: &SelectiveScanParams<A::Element>,
         (x, z): (Raw<A>, Raw<A>),
@@ -214,7 +213,7 @@ impl<A: Layout, const T: u32> Elements<A, T> {
     ) {
         let source = self.sums.add(buffer * self.sum_words);
         // SAFETY: the caller's promise.
-        let mut y = unsafe { A::sums(source, &self.place, params.log2_lanes, lanes) };
+        let mut y = unsafe { A::sums::<S>(source, &self.place, params.log2_lanes, lanes) };
         if !params.d_skip.is_null() {
             unroll_few!(ELEMENTS, i => {
                 let i = i % ELEMENTS;

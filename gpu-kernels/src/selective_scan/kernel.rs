@@ -4,7 +4,8 @@
 //! last, a tile of 16 or 32 time steps after the other. Its threads have one of three parts.
 //! Some scan: each holds a few states in registers and leaves its share of `y`. Meanwhile
 //! others prepare the next tile (step sizes and inputs as f32 pairs, B and C by lanes), and
-//! others finish the one before (the shares added up, skip, gate). One barrier a tile.
+//! others finish the one before (the shares added up, skip, gate); or, where many blocks share a
+//! multiprocessor, the same threads do both, one after the other. One barrier a tile.
 //!
 //! Floors, for each time step of a state: one exponential, at 16 a clock and multiprocessor
 //! the wall; five instructions (exponent, exponential, input, state, share of `y`), at 128 a
@@ -14,10 +15,10 @@ use super::SelectiveScanParams;
 use super::arithmetic::exponent_rate;
 use super::elements::{Elements, Frame};
 use super::lane::Lane;
+use super::layout::ELEMENTS;
 use super::layout::Layout;
 use super::matrices::Matrices;
 use super::params::options;
-use super::layout::ELEMENTS;
 use super::policy::{SharedLayout, steps};
 use crate::simt::thread::{block_idx_x, sync_threads, thread_idx_x};
 use crate::simt::{Global, async_copy};
@@ -31,6 +32,7 @@ pub unsafe fn scan<
     const V: usize,
     const T: u32,
     const AHEAD: bool,
+    const APART: bool,
 >(
     params: SelectiveScanParams<A::Element>,
 ) {
@@ -47,7 +49,11 @@ pub unsafe fn scan<
         let (frame, group, length) = frame::<A>(&params, sequence);
         let (channel, lane) = (thread >> log2_lanes, thread & ((1 << log2_lanes) - 1));
         let first_state = lane * S as u32;
-        let here = if scans { params.states.saturating_sub(first_state) } else { 0 };
+        let here = if scans {
+            params.states.saturating_sub(first_state)
+        } else {
+            0
+        };
         let places = ((channel, lane), (log2_channels, log2_lanes));
         let mut lane = Lane::<S, V, T>::new(&layout, places.0, places.1, here);
         // Where a channel's states lie in `[channels, states]`; nowhere, if it does not exist.
@@ -73,16 +79,20 @@ pub unsafe fn scan<
             }
         });
         // Of the scanning threads these are never used.
-        let preparing = (1u32 << log2_channels) * T / ELEMENTS as u32;
+        let workers = (1u32 << log2_channels) * T / ELEMENTS as u32;
         let other = thread.wrapping_sub(scanning);
-        let prepares = other < preparing;
-        let elements =
-            Elements::<A, T>::new(&params, &layout, &frame, other & (preparing - 1));
+        let prepares = !scans && (!APART || other < workers);
+        let finishes = !scans && (!APART || other >= workers);
+        let elements = Elements::<A, T>::new(&params, &layout, &frame, other & (workers - 1));
         let mut matrices = Matrices::<A, T>::new(
             &params,
             &layout,
             // Those that finish have more time for it.
-            ((other + preparing) & (2 * preparing - 1), 2 * preparing),
+            if APART {
+                (other ^ workers, 2 * workers)
+            } else {
+                (other, workers)
+            },
             (S as u32).ilog2() + log2_lanes,
             &frame,
             group,
@@ -96,10 +106,11 @@ pub unsafe fn scan<
         // Lanes that have states, and whether none has only some of its own.
         let lanes = params.states.div_ceil(S as u32);
         let full = params.states.is_multiple_of(S as u32);
-        // What is under way: `x`, with `delta` of the tile that is prepared next, or with `z`
-        // of the one that is finished next.
-        let mut x = elements.load(Global::null(), 0, 0);
-        let mut with = x;
+        // What is under way: of the tile that is prepared next `x` and `delta`, and of that
+        // which is finished next `x` and `z`, in the same registers if nobody has both.
+        let nothing = elements.load(Global::null(), 0, 0);
+        let (mut x, mut with) = (nothing, nothing);
+        let (mut old_x, mut old_z) = (nothing, nothing);
         if prepares && tiles > 0 {
             x = elements.load(params.x, 0, left(0));
             with = elements.load(params.delta, 0, left(0));
@@ -120,27 +131,33 @@ pub unsafe fn scan<
                         lane.scan::<false, false>(buffer ^ 1);
                     }
                 }
-            } else if prepares {
-                if turn < tiles {
-                    let next = turn + 1;
-                    elements.prepare(&params, (x, with), left(turn), buffer);
-                    x = elements.load(params.x, next, left(next));
-                    with = elements.load(params.delta, next, left(next));
-                }
-            } else {
+            }
+            if finishes {
                 if turn > 1 {
                     let tile = turn - 2;
-                    elements.finish(&params, (x, with), tile, left(tile), buffer, lanes);
+                    let mine = if APART { (x, with) } else { (old_x, old_z) };
+                    elements.finish::<S>(&params, mine, tile, left(tile), buffer, lanes);
                 }
                 if turn > 0 && turn <= tiles {
                     let next = turn - 1;
+                    let (x, z) = if APART {
+                        (&mut x, &mut with)
+                    } else {
+                        (&mut old_x, &mut old_z)
+                    };
                     if !params.d_skip.is_null() {
-                        x = elements.load(params.x, next, left(next));
+                        *x = elements.load(params.x, next, left(next));
                     }
                     if !params.z.is_null() {
-                        with = elements.load(params.z, next, left(next));
+                        *z = elements.load(params.z, next, left(next));
                     }
                 }
+            }
+            if prepares && turn < tiles {
+                let next = turn + 1;
+                elements.prepare(&params, (x, with), left(turn), buffer);
+                x = elements.load(params.x, next, left(next));
+                with = elements.load(params.delta, next, left(next));
             }
             if !scans && turn < tiles {
                 async_copy::wait::<0>();

@@ -5,6 +5,7 @@
 //! one block of straight code, and where registers allow what four of them need is loaded while
 //! the four before are computed, so that a warp has work while it waits.
 
+use super::arithmetic::share;
 use super::layout::quad_position;
 use super::policy::{SharedLayout, matrix_stride, pair_stride};
 use crate::simt::Shared;
@@ -74,8 +75,9 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
     }
 
     /// Scans the tile in buffer `buffer`. `FULL`: no lane has both states that exist and
-    /// states that do not, whose product with an infinite input would be NaN. `AHEAD`: with
-    /// the exponentials of four time steps, and the loads of the next, ahead of the states.
+    /// states that do not, whose product with an infinite input would be NaN. `AHEAD`: the
+    /// exponentials of four time steps, and the loads of the four after, while the four
+    /// before are scanned. It takes registers.
     ///
     /// # Safety
     /// The tile is prepared, behind a barrier.
@@ -191,15 +193,13 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
         v: usize,
     ) -> f32 {
         let input = four.pairs[v][u / 2][u % 2 * 2 + 1];
-        let mut share = 0.0;
         unroll_few!(S, s => {
             let at = u * S + s;
-            let (b, c) = (four.b[at / 4][at % 4], four.c[at / 4][at % 4]);
-            let state = fma(decays[v][s][u], self.states[v][s], input * b);
-            let state = if FULL || (s as u32) < self.here { state } else { 0.0 };
-            self.states[v][s] = state;
-            share = if s == 0 { c * state } else { fma(c, state, share) };
+            let next = input * four.b[at / 4][at % 4];
+            let state = fma(decays[v][s][u], self.states[v][s], next);
+            self.states[v][s] = if FULL || (s as u32) < self.here { state } else { 0.0 };
         });
-        share
+        let c = |s: usize| four.c[(u * S + s) / 4 % S][(u * S + s) % 4];
+        share(c, &self.states[v])
     }
 }

@@ -1,6 +1,7 @@
 //! Which elements of a tile a thread prepares and finishes, so that a warp's accesses to
 //! global and to shared memory are contiguous in both layouts.
 
+use super::arithmetic::add_shares;
 use super::policy::{self, pair_stride};
 use crate::simt::{Element, Shared};
 use core::marker::PhantomData;
@@ -80,17 +81,13 @@ pub trait Layout: Copy + 'static {
     ///
     /// # Safety
     /// They are this thread's; nobody reads them unordered.
-    unsafe fn put_pairs(
-        pairs: Shared<f32>,
-        place: &Place,
-        values: [[f32; 2]; ELEMENTS],
-    );
+    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, values: [[f32; 2]; ELEMENTS]);
 
-    /// The sums of the elements over the first `lanes` lanes, one after the other.
+    /// The sums of the elements over the first `lanes` lanes of `S` states.
     ///
     /// # Safety
     /// They are this thread's, complete, behind a barrier.
-    unsafe fn sums(
+    unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
         place: &Place,
         log2_lanes: u32,
@@ -153,11 +150,7 @@ impl<T: Packed> Layout for Rows<T> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn put_pairs(
-        pairs: Shared<f32>,
-        place: &Place,
-        values: [[f32; 2]; ELEMENTS],
-    ) {
+    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, values: [[f32; 2]; ELEMENTS]) {
         unroll_few!(ELEMENTS / 4, i => {
             let at = place.channel * pair_stride(place.steps) + 2 * Self::step(place, 4 * i);
             let four = |j: usize| values[4 * i + j];
@@ -172,7 +165,7 @@ impl<T: Packed> Layout for Rows<T> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn sums(
+    unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
         place: &Place,
         log2_lanes: u32,
@@ -184,7 +177,10 @@ impl<T: Packed> Layout for Rows<T> {
         let mut lane = 0;
         while lane < lanes {
             // Lanes are a multiple of four, and so is the first.
-            let (row, first_turn) = ((first + lane) * place.steps, turn(first + lane, place.steps));
+            let (row, first_turn) = (
+                (first + lane) * place.steps,
+                turn(first + lane, place.steps),
+            );
             let mut shares = [[[0.0; 4]; 4]; 32];
             unroll_few!(ELEMENTS / 4, i => {
                 let quad = Self::step(place, 4 * i) / 4 ^ first_turn;
@@ -195,11 +191,16 @@ impl<T: Packed> Layout for Rows<T> {
                     shares[i][l % 4] = unsafe { sums.load4(at) };
                 });
             });
-            unroll_few!(4, l => {
-                if lane + (l as u32) < lanes {
-                    unroll_few!(ELEMENTS, i => { all[i] += shares[i / 4][l % 4][i % 4]; });
-                }
-            });
+            let of = |i: usize| [0, 1, 2, 3].map(|l| shares[i / 4][l][i % 4]);
+            if lane + 4 <= lanes {
+                unroll_few!(ELEMENTS, i => {
+                    add_shares::<S, true>(&mut all[i], of(i), lane, lanes);
+                });
+            } else {
+                unroll_few!(ELEMENTS, i => {
+                    add_shares::<S, false>(&mut all[i], of(i), lane, lanes);
+                });
+            }
             lane += 4;
         }
         all
@@ -233,11 +234,7 @@ impl<T: Packed> Layout for Columns<T> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn put_pairs(
-        pairs: Shared<f32>,
-        place: &Place,
-        values: [[f32; 2]; ELEMENTS],
-    ) {
+    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, values: [[f32; 2]; ELEMENTS]) {
         unroll_few!(ELEMENTS, i => {
             let at = Self::channel(place, i) * pair_stride(place.steps) + 2 * place.step;
             // SAFETY: the caller's promise.
@@ -247,7 +244,7 @@ impl<T: Packed> Layout for Columns<T> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn sums(
+    unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
         place: &Place,
         log2_lanes: u32,
@@ -259,11 +256,18 @@ impl<T: Packed> Layout for Columns<T> {
         while lane < lanes {
             unroll_few!(ELEMENTS, i => {
                 let row = (Self::channel(place, i) << log2_lanes) + lane;
-                let at = quad_position(row, quad, place.steps) + step;
-                // SAFETY: the caller's promise.
-                all[i] += unsafe { sums.load(at) };
+                let shares = [0, 1, 2, 3].map(|l| {
+                    let at = quad_position(row + l, quad, place.steps) + step;
+                    // SAFETY: the caller's promise.
+                    unsafe { sums.load(at) }
+                });
+                if lane + 4 <= lanes {
+                    add_shares::<S, true>(&mut all[i], shares, lane, lanes);
+                } else {
+                    add_shares::<S, false>(&mut all[i], shares, lane, lanes);
+                }
             });
-            lane += 1;
+            lane += 4;
         }
         all
     }

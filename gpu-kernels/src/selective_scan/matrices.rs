@@ -82,11 +82,7 @@ impl<A: Layout, const T: u32> Matrices<A, T> {
     #[inline(always)]
     #[track_caller]
     fn each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
-        let log2_columns = if A::ROWS {
-            self.log2_states
-        } else {
-            T.ilog2()
-        };
+        let log2_columns = if A::ROWS { self.log2_states } else { T.ilog2() };
         let chunk = A::Element::CHUNK as u32;
         let mut at = self.thread * chunk;
         while at < T << self.log2_states {

@@ -22,77 +22,77 @@ use step::step;
 entries! {
     module "selective_scan";
     /// f32, `[B, L, D]`, 2 states of one channel a thread.
-    SelectiveScanF32Rows2x1 = selective_scan_f32_rows_2x1(SelectiveScanParams<f32>)
-        => scan::<Rows<f32>, 2, 1, 32, true>, bounds(256, 2);
-    /// f32, `[B, L, D]`, 4 states of one channel a thread.
-    SelectiveScanF32Rows4x1 = selective_scan_f32_rows_4x1(SelectiveScanParams<f32>)
-        => scan::<Rows<f32>, 4, 1, 32, true>, bounds(384, 1);
-    /// f32, `[B, L, D]`, 4 states of two channels a thread.
-    SelectiveScanF32Rows4x2 = selective_scan_f32_rows_4x2(SelectiveScanParams<f32>)
-        => scan::<Rows<f32>, 4, 2, 16, false>, bounds(256, 2);
+    SelectiveScanF32RowsNarrow = selective_scan_f32_rows_narrow(SelectiveScanParams<f32>)
+        => scan::<Rows<f32>, 2, 1, 32, true, true>, bounds(256, 1);
+    /// f32, `[B, L, D]`, 4 states of one channel a thread, one block on a multiprocessor.
+    SelectiveScanF32RowsAlone = selective_scan_f32_rows_alone(SelectiveScanParams<f32>)
+        => scan::<Rows<f32>, 4, 1, 32, true, true>, bounds(384, 1);
+    /// f32, `[B, L, D]`, 4 states of one channel a thread, two blocks on a multiprocessor.
+    SelectiveScanF32RowsShared = selective_scan_f32_rows_shared(SelectiveScanParams<f32>)
+        => scan::<Rows<f32>, 4, 1, 32, false, false>, bounds(256, 2);
     /// f32, `[B, L, D]`, 8 states of two channels a thread.
-    SelectiveScanF32Rows8x2 = selective_scan_f32_rows_8x2(SelectiveScanParams<f32>)
-        => scan::<Rows<f32>, 8, 2, 16, false>, bounds(192, 2);
+    SelectiveScanF32RowsWide = selective_scan_f32_rows_wide(SelectiveScanParams<f32>)
+        => scan::<Rows<f32>, 8, 2, 16, false, true>, bounds(192, 2);
     /// f32, `[B, D, L]`, 2 states of one channel a thread.
-    SelectiveScanF32Columns2x1 = selective_scan_f32_columns_2x1(SelectiveScanParams<f32>)
-        => scan::<Columns<f32>, 2, 1, 32, true>, bounds(256, 2);
-    /// f32, `[B, D, L]`, 4 states of one channel a thread.
-    SelectiveScanF32Columns4x1 = selective_scan_f32_columns_4x1(SelectiveScanParams<f32>)
-        => scan::<Columns<f32>, 4, 1, 32, true>, bounds(384, 1);
-    /// f32, `[B, D, L]`, 4 states of two channels a thread.
-    SelectiveScanF32Columns4x2 = selective_scan_f32_columns_4x2(SelectiveScanParams<f32>)
-        => scan::<Columns<f32>, 4, 2, 16, false>, bounds(256, 2);
+    SelectiveScanF32ColumnsNarrow = selective_scan_f32_columns_narrow(SelectiveScanParams<f32>)
+        => scan::<Columns<f32>, 2, 1, 32, true, true>, bounds(256, 1);
+    /// f32, `[B, D, L]`, 4 states of one channel a thread, one block on a multiprocessor.
+    SelectiveScanF32ColumnsAlone = selective_scan_f32_columns_alone(SelectiveScanParams<f32>)
+        => scan::<Columns<f32>, 4, 1, 32, true, true>, bounds(384, 1);
+    /// f32, `[B, D, L]`, 4 states of one channel a thread, two blocks on a multiprocessor.
+    SelectiveScanF32ColumnsShared = selective_scan_f32_columns_shared(SelectiveScanParams<f32>)
+        => scan::<Columns<f32>, 4, 1, 32, false, false>, bounds(256, 2);
     /// f32, `[B, D, L]`, 8 states of two channels a thread.
-    SelectiveScanF32Columns8x2 = selective_scan_f32_columns_8x2(SelectiveScanParams<f32>)
-        => scan::<Columns<f32>, 8, 2, 16, false>, bounds(192, 2);
+    SelectiveScanF32ColumnsWide = selective_scan_f32_columns_wide(SelectiveScanParams<f32>)
+        => scan::<Columns<f32>, 8, 2, 16, false, true>, bounds(192, 2);
     /// f16, `[B, L, D]`, 2 states of one channel a thread.
-    SelectiveScanF16Rows2x1 = selective_scan_f16_rows_2x1(SelectiveScanParams<f16>)
-        => scan::<Rows<f16>, 2, 1, 32, true>, bounds(256, 2);
-    /// f16, `[B, L, D]`, 4 states of one channel a thread.
-    SelectiveScanF16Rows4x1 = selective_scan_f16_rows_4x1(SelectiveScanParams<f16>)
-        => scan::<Rows<f16>, 4, 1, 32, true>, bounds(384, 1);
-    /// f16, `[B, L, D]`, 4 states of two channels a thread.
-    SelectiveScanF16Rows4x2 = selective_scan_f16_rows_4x2(SelectiveScanParams<f16>)
-        => scan::<Rows<f16>, 4, 2, 16, false>, bounds(256, 2);
+    SelectiveScanF16RowsNarrow = selective_scan_f16_rows_narrow(SelectiveScanParams<f16>)
+        => scan::<Rows<f16>, 2, 1, 32, true, true>, bounds(256, 1);
+    /// f16, `[B, L, D]`, 4 states of one channel a thread, one block on a multiprocessor.
+    SelectiveScanF16RowsAlone = selective_scan_f16_rows_alone(SelectiveScanParams<f16>)
+        => scan::<Rows<f16>, 4, 1, 32, true, true>, bounds(384, 1);
+    /// f16, `[B, L, D]`, 4 states of one channel a thread, two blocks on a multiprocessor.
+    SelectiveScanF16RowsShared = selective_scan_f16_rows_shared(SelectiveScanParams<f16>)
+        => scan::<Rows<f16>, 4, 1, 32, false, false>, bounds(256, 2);
     /// f16, `[B, L, D]`, 8 states of two channels a thread.
-    SelectiveScanF16Rows8x2 = selective_scan_f16_rows_8x2(SelectiveScanParams<f16>)
-        => scan::<Rows<f16>, 8, 2, 16, false>, bounds(192, 2);
+    SelectiveScanF16RowsWide = selective_scan_f16_rows_wide(SelectiveScanParams<f16>)
+        => scan::<Rows<f16>, 8, 2, 16, false, true>, bounds(192, 2);
     /// f16, `[B, D, L]`, 2 states of one channel a thread.
-    SelectiveScanF16Columns2x1 = selective_scan_f16_columns_2x1(SelectiveScanParams<f16>)
-        => scan::<Columns<f16>, 2, 1, 32, true>, bounds(256, 2);
-    /// f16, `[B, D, L]`, 4 states of one channel a thread.
-    SelectiveScanF16Columns4x1 = selective_scan_f16_columns_4x1(SelectiveScanParams<f16>)
-        => scan::<Columns<f16>, 4, 1, 32, true>, bounds(384, 1);
-    /// f16, `[B, D, L]`, 4 states of two channels a thread.
-    SelectiveScanF16Columns4x2 = selective_scan_f16_columns_4x2(SelectiveScanParams<f16>)
-        => scan::<Columns<f16>, 4, 2, 16, false>, bounds(256, 2);
+    SelectiveScanF16ColumnsNarrow = selective_scan_f16_columns_narrow(SelectiveScanParams<f16>)
+        => scan::<Columns<f16>, 2, 1, 32, true, true>, bounds(256, 1);
+    /// f16, `[B, D, L]`, 4 states of one channel a thread, one block on a multiprocessor.
+    SelectiveScanF16ColumnsAlone = selective_scan_f16_columns_alone(SelectiveScanParams<f16>)
+        => scan::<Columns<f16>, 4, 1, 32, true, true>, bounds(384, 1);
+    /// f16, `[B, D, L]`, 4 states of one channel a thread, two blocks on a multiprocessor.
+    SelectiveScanF16ColumnsShared = selective_scan_f16_columns_shared(SelectiveScanParams<f16>)
+        => scan::<Columns<f16>, 4, 1, 32, false, false>, bounds(256, 2);
     /// f16, `[B, D, L]`, 8 states of two channels a thread.
-    SelectiveScanF16Columns8x2 = selective_scan_f16_columns_8x2(SelectiveScanParams<f16>)
-        => scan::<Columns<f16>, 8, 2, 16, false>, bounds(192, 2);
+    SelectiveScanF16ColumnsWide = selective_scan_f16_columns_wide(SelectiveScanParams<f16>)
+        => scan::<Columns<f16>, 8, 2, 16, false, true>, bounds(192, 2);
     /// bf16, `[B, L, D]`, 2 states of one channel a thread.
-    SelectiveScanBf16Rows2x1 = selective_scan_bf16_rows_2x1(SelectiveScanParams<bf16>)
-        => scan::<Rows<bf16>, 2, 1, 32, true>, bounds(256, 2);
-    /// bf16, `[B, L, D]`, 4 states of one channel a thread.
-    SelectiveScanBf16Rows4x1 = selective_scan_bf16_rows_4x1(SelectiveScanParams<bf16>)
-        => scan::<Rows<bf16>, 4, 1, 32, true>, bounds(384, 1);
-    /// bf16, `[B, L, D]`, 4 states of two channels a thread.
-    SelectiveScanBf16Rows4x2 = selective_scan_bf16_rows_4x2(SelectiveScanParams<bf16>)
-        => scan::<Rows<bf16>, 4, 2, 16, false>, bounds(256, 2);
+    SelectiveScanBf16RowsNarrow = selective_scan_bf16_rows_narrow(SelectiveScanParams<bf16>)
+        => scan::<Rows<bf16>, 2, 1, 32, true, true>, bounds(256, 1);
+    /// bf16, `[B, L, D]`, 4 states of one channel a thread, one block on a multiprocessor.
+    SelectiveScanBf16RowsAlone = selective_scan_bf16_rows_alone(SelectiveScanParams<bf16>)
+        => scan::<Rows<bf16>, 4, 1, 32, true, true>, bounds(384, 1);
+    /// bf16, `[B, L, D]`, 4 states of one channel a thread, two blocks on a multiprocessor.
+    SelectiveScanBf16RowsShared = selective_scan_bf16_rows_shared(SelectiveScanParams<bf16>)
+        => scan::<Rows<bf16>, 4, 1, 32, false, false>, bounds(256, 2);
     /// bf16, `[B, L, D]`, 8 states of two channels a thread.
-    SelectiveScanBf16Rows8x2 = selective_scan_bf16_rows_8x2(SelectiveScanParams<bf16>)
-        => scan::<Rows<bf16>, 8, 2, 16, false>, bounds(192, 2);
+    SelectiveScanBf16RowsWide = selective_scan_bf16_rows_wide(SelectiveScanParams<bf16>)
+        => scan::<Rows<bf16>, 8, 2, 16, false, true>, bounds(192, 2);
     /// bf16, `[B, D, L]`, 2 states of one channel a thread.
-    SelectiveScanBf16Columns2x1 = selective_scan_bf16_columns_2x1(SelectiveScanParams<bf16>)
-        => scan::<Columns<bf16>, 2, 1, 32, true>, bounds(256, 2);
-    /// bf16, `[B, D, L]`, 4 states of one channel a thread.
-    SelectiveScanBf16Columns4x1 = selective_scan_bf16_columns_4x1(SelectiveScanParams<bf16>)
-        => scan::<Columns<bf16>, 4, 1, 32, true>, bounds(384, 1);
-    /// bf16, `[B, D, L]`, 4 states of two channels a thread.
-    SelectiveScanBf16Columns4x2 = selective_scan_bf16_columns_4x2(SelectiveScanParams<bf16>)
-        => scan::<Columns<bf16>, 4, 2, 16, false>, bounds(256, 2);
+    SelectiveScanBf16ColumnsNarrow = selective_scan_bf16_columns_narrow(SelectiveScanParams<bf16>)
+        => scan::<Columns<bf16>, 2, 1, 32, true, true>, bounds(256, 1);
+    /// bf16, `[B, D, L]`, 4 states of one channel a thread, one block on a multiprocessor.
+    SelectiveScanBf16ColumnsAlone = selective_scan_bf16_columns_alone(SelectiveScanParams<bf16>)
+        => scan::<Columns<bf16>, 4, 1, 32, true, true>, bounds(384, 1);
+    /// bf16, `[B, D, L]`, 4 states of one channel a thread, two blocks on a multiprocessor.
+    SelectiveScanBf16ColumnsShared = selective_scan_bf16_columns_shared(SelectiveScanParams<bf16>)
+        => scan::<Columns<bf16>, 4, 1, 32, false, false>, bounds(256, 2);
     /// bf16, `[B, D, L]`, 8 states of two channels a thread.
-    SelectiveScanBf16Columns8x2 = selective_scan_bf16_columns_8x2(SelectiveScanParams<bf16>)
-        => scan::<Columns<bf16>, 8, 2, 16, false>, bounds(192, 2);
+    SelectiveScanBf16ColumnsWide = selective_scan_bf16_columns_wide(SelectiveScanParams<bf16>)
+        => scan::<Columns<bf16>, 8, 2, 16, false, true>, bounds(192, 2);
     /// One step, f32, 2 states a lane.
     SelectiveScanStepF32Lanes2 = selective_scan_step_f32_2(SelectiveScanStepParams<f32>)
         => step::<f32, 2>, bounds(STEP_BLOCK, 0);

@@ -1,8 +1,8 @@
 //! How the selective scan is cut: lanes, states, blocks, shared memory.
 //!
-//! A channel's N states lie in the registers of a few lanes of one warp. Which lane adds up
-//! which states decides how `y` is rounded, so the cut depends on N and D alone, never on
-//! the batch, and it is the same in the scan and in the step.
+//! A channel's N states lie in the registers of a few lanes of one warp. The cut decides
+//! nothing about results: the sum over states has the same order in all of them. So it may
+//! depend on how many channels there are in the whole batch.
 
 use crate::simt::LaunchShape;
 
@@ -20,13 +20,17 @@ pub const STEP_ROWS: u32 = 4;
 /// The largest N.
 pub const MAX_STATES: u32 = 256;
 
-/// From this many channels on, a thread has two of them, and more states.
+/// With fewer channels in the whole batch than this, 16 states are 8 lanes of 2 instead of 4
+/// of 4: a channel's time steps take less time, at more instructions and loads for each.
+const FEW_CHANNELS: u64 = 3072;
+
+/// From this many channels on, a multiprocessor has several blocks, and wide lanes have two
+/// channels a thread.
 ///
 /// What B and C cost is their way from shared memory to registers, 128 bytes a clock and
 /// multiprocessor, whoever reads the same: with 4 states of one channel that takes longer
-/// than the exponentials. A second channel halves it, but takes half as many threads, which
-/// few channels cannot spare.
-const MANY_CHANNELS: u64 = 4096;
+/// than the exponentials. A second channel halves it, but takes half as many threads.
+const MANY_CHANNELS: u64 = 8192;
 
 /// Words between the channels of a tile of step sizes: two for each step, and a gap so
 /// that eight channels' 16-byte accesses use different banks.
@@ -39,9 +43,24 @@ pub const fn matrix_stride(lane_states: u32, steps: u32) -> u32 {
     steps * lane_states + 4
 }
 
+/// A kernel of the scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// 2 states of one channel a thread.
+    Narrow,
+    /// 4 states of one channel a thread, and all of a multiprocessor for a block.
+    Alone,
+    /// 4 states of one channel a thread, two blocks on a multiprocessor.
+    Shared,
+    /// 8 states of each of two channels a thread.
+    Wide,
+}
+
 /// Which states a thread holds: lane l of a channel has those from `l * lane_states` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
+    /// The kernel that has it.
+    pub kernel: Kernel,
     /// States of a lane: 2, 4 or 8.
     pub lane_states: u32,
     /// Channels of a thread: 1 or 2.
@@ -51,24 +70,32 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// For `states` states of each of `channels` channels; `None` if there are none or more
-    /// than [`MAX_STATES`].
+    /// For `states` states of each of `channels` channels, those of all sequences together;
+    /// `None` if there are no states or more than [`MAX_STATES`].
     pub fn new(states: u64, channels: u64) -> Option<Self> {
         let many = channels >= MANY_CHANNELS;
-        let (lane_states, thread_channels, log2_lanes) = match states {
-            1..=8 => (2, 1, 2),
-            9..=16 if many => (4, 2, 2),
-            9..=16 => (2, 1, 3),
-            17..=32 if many => (4, 2, 3),
-            17..=32 => (4, 1, 3),
-            33..=64 if many => (8, 2, 3),
-            33..=64 => (4, 1, 4),
-            65..=128 if many => (8, 2, 4),
-            65..=128 => (4, 1, 5),
-            129..=256 => (8, 2, 5),
+        let few = channels < FEW_CHANNELS;
+        let (kernel, log2_lanes) = match states {
+            1..=8 => (Kernel::Narrow, 2),
+            9..=16 if few => (Kernel::Narrow, 3),
+            9..=16 if many => (Kernel::Shared, 2),
+            9..=16 => (Kernel::Alone, 2),
+            17..=32 if many => (Kernel::Shared, 3),
+            17..=32 => (Kernel::Alone, 3),
+            33..=64 if many => (Kernel::Wide, 3),
+            33..=64 => (Kernel::Alone, 4),
+            65..=128 if many => (Kernel::Wide, 4),
+            65..=128 => (Kernel::Alone, 5),
+            129..=256 => (Kernel::Wide, 5),
             _ => return None,
         };
+        let (lane_states, thread_channels) = match kernel {
+            Kernel::Narrow => (2, 1),
+            Kernel::Alone | Kernel::Shared => (4, 1),
+            Kernel::Wide => (8, 2),
+        };
         Some(Self {
+            kernel,
             lane_states,
             thread_channels,
             log2_lanes,
@@ -85,7 +112,6 @@ impl Cut {
     pub const fn log2_channels(&self) -> u32 {
         match (self.lane_states, self.log2_lanes) {
             (4, 2) => 5,
-            (4, 3) if self.thread_channels == 2 => 5,
             (_, 5) => 3,
             _ => 4,
         }
@@ -94,8 +120,12 @@ impl Cut {
     /// Threads of a block of the scan: those that scan, that prepare, that finish.
     pub const fn threads(&self) -> u32 {
         let channels = 1 << self.log2_channels();
-        (channels << self.log2_lanes) / self.thread_channels
-            + 2 * (channels * self.steps() / ELEMENTS)
+        let scanning = (channels << self.log2_lanes) / self.thread_channels;
+        let workers = channels * self.steps() / ELEMENTS;
+        match self.kernel {
+            Kernel::Shared => scanning + workers,
+            _ => scanning + 2 * workers,
+        }
     }
 
     /// Shared memory of a block of the scan over elements of `size` bytes.
@@ -191,7 +221,8 @@ pub fn launch(
     states: u64,
     size: u32,
 ) -> Option<Launch> {
-    let cut = Cut::new(states, groups.checked_mul(group_channels)?)?;
+    let channels = groups.checked_mul(group_channels)?;
+    let cut = Cut::new(states, sequences.checked_mul(channels)?)?;
     let group_blocks = group_channels.div_ceil(1 << cut.log2_channels());
     let blocks = sequences
         .checked_mul(groups)?
@@ -207,7 +238,7 @@ pub fn launch(
 
 /// The step's launch for `batch` elements of `channels` channels, or `None` as for [`launch`].
 pub fn step_launch(batch: u64, channels: u64, states: u64) -> Option<Launch> {
-    let cut = Cut::new(states, channels)?;
+    let cut = Cut::new(states, batch.checked_mul(channels)?)?;
     let block_channels = u64::from(STEP_BLOCK >> cut.log2_lanes);
     let channel_blocks = channels.div_ceil(block_channels);
     let blocks = batch

@@ -4,18 +4,18 @@
 //! is the wall. A thread holds one lane's states of a channel in four batch elements, so
 //! that 64 bytes a thread are under way, and the decay rates serve four times.
 //!
-//! Each element takes the scan's arithmetic in the scan's order, lane after lane: a step's
+//! Each element takes the scan's arithmetic in the scan's order: a step's
 //! state and output are bit for bit those of a scan over the same time steps.
 
 use super::SelectiveScanStepParams;
-use super::arithmetic::{exponent_rate, silu, softplus};
+use super::arithmetic::{add_shares, exponent_rate, share, silu, softplus};
 use super::layout::Packed;
 use super::params::options;
 use super::policy::{STEP_BLOCK, STEP_ROWS};
+use crate::simt::Global;
 use crate::simt::math::{exp2_approx, fma};
 use crate::simt::thread::{block_idx_x, lane_id, thread_idx_x};
 use crate::simt::warp::{FULL_MASK, shuffle_idx};
-use crate::simt::Global;
 
 const ROWS: usize = STEP_ROWS as usize;
 
@@ -147,7 +147,9 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
         let mut rates = [0.0; S];
         let (mut bias, mut skip) = (0.0, 0.0);
         if exists {
-            let a = params.a.add((channel * states) as usize + first_state as usize);
+            let a = params
+                .a
+                .add((channel * states) as usize + first_state as usize);
             rates = load(a, here, whole);
             unroll_few!(S, s => {
                 if (s as u32) < here {
@@ -172,27 +174,24 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
         unroll_few!(ROWS, r => {
             let delta = shuffle_idx::<32, f32>(FULL_MASK, delta, first_lane + r as u32);
             let input = shuffle_idx::<32, f32>(FULL_MASK, input, first_lane + r as u32);
-            let mut share = 0.0;
             unroll_few!(S, s => {
                 let decay = exp2_approx(delta * rates[s]);
                 let next = fma(decay, state[r][s], input * b[r][s]);
                 state[r][s] = if (s as u32) < here { next } else { 0.0 };
-                share = if s == 0 {
-                    c[r][s] * state[r][s]
-                } else {
-                    fma(c[r][s], state[r][s], share)
-                };
             });
+            let share = share(|s| c[r][s % S], &state[r]);
             if let Some(row) = element(r) {
                 let at = (row * all_channels + channel) * states;
                 let to = params.state.add(at as usize + first_state as usize);
                 store(to, here, whole, state[r]);
             }
-            let mut sum = shuffle_idx::<32, f32>(FULL_MASK, share, first_lane);
-            let mut other = 1;
-            while other < lanes {
-                sum += shuffle_idx::<32, f32>(FULL_MASK, share, first_lane + other);
-                other += 1;
+            let mut sum = -0.0;
+            let mut first = 0;
+            while first < lanes {
+                let shares = [0, 1, 2, 3]
+                    .map(|l| shuffle_idx::<32, f32>(FULL_MASK, share, first_lane + first + l));
+                add_shares::<S, false>(&mut sum, shares, first, lanes);
+                first += 4;
             }
             if lane == r as u32 {
                 y = sum;

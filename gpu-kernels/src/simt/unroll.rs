@@ -18,6 +18,7 @@ macro_rules! unroll {
 }
 
 /// [`unroll!`] for at most 8 turns: a fraction of the code to compile where such loops are nested.
+#[allow(unused_macros)] // Of some families.
 macro_rules! unroll_few {
     ($count:expr, $index:ident => $body:block) => {{
         const { assert!($count <= 8) };

@@ -48,22 +48,22 @@ pub trait Kernels: gpu_kernels::simt::Element {
     type ColumnsFull: Entry<Params = LinearScanParams<Self>>;
     /// Linear scan over `[B, D, L]`, any tile.
     type Columns: Entry<Params = LinearScanParams<Self>>;
-    /// Selective scan over `[B, L, D]`, 2 states of one channel a thread.
-    type SelectiveRows2x1: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 4 states of one channel.
-    type SelectiveRows4x1: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 4 states of two channels.
-    type SelectiveRows4x2: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 8 states of two channels.
-    type SelectiveRows8x2: Entry<Params = SelectiveScanParams<Self>>;
-    /// Selective scan over `[B, D, L]`, 2 states of one channel a thread.
-    type SelectiveColumns2x1: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 4 states of one channel.
-    type SelectiveColumns4x1: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 4 states of two channels.
-    type SelectiveColumns4x2: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 8 states of two channels.
-    type SelectiveColumns8x2: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, the kernel of that name.
+    type SelectiveRowsNarrow: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, the kernel of that name.
+    type SelectiveRowsAlone: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, the kernel of that name.
+    type SelectiveRowsShared: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, the kernel of that name.
+    type SelectiveRowsWide: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, the kernel of that name.
+    type SelectiveColumnsNarrow: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, the kernel of that name.
+    type SelectiveColumnsAlone: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, the kernel of that name.
+    type SelectiveColumnsShared: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, the kernel of that name.
+    type SelectiveColumnsWide: Entry<Params = SelectiveScanParams<Self>>;
     /// One step of the selective scan, 2 states a lane.
     type SelectiveStep2: Entry<Params = SelectiveScanStepParams<Self>>;
     /// The same, 4 states a lane.
@@ -85,14 +85,14 @@ kernels! {
         Rows = linear_scan::LinearScanF32Rows
         ColumnsFull = linear_scan::LinearScanF32ColumnsFull
         Columns = linear_scan::LinearScanF32Columns
-        SelectiveRows2x1 = selective_scan::SelectiveScanF32Rows2x1
-        SelectiveRows4x1 = selective_scan::SelectiveScanF32Rows4x1
-        SelectiveRows4x2 = selective_scan::SelectiveScanF32Rows4x2
-        SelectiveRows8x2 = selective_scan::SelectiveScanF32Rows8x2
-        SelectiveColumns2x1 = selective_scan::SelectiveScanF32Columns2x1
-        SelectiveColumns4x1 = selective_scan::SelectiveScanF32Columns4x1
-        SelectiveColumns4x2 = selective_scan::SelectiveScanF32Columns4x2
-        SelectiveColumns8x2 = selective_scan::SelectiveScanF32Columns8x2
+        SelectiveRowsNarrow = selective_scan::SelectiveScanF32RowsNarrow
+        SelectiveRowsAlone = selective_scan::SelectiveScanF32RowsAlone
+        SelectiveRowsShared = selective_scan::SelectiveScanF32RowsShared
+        SelectiveRowsWide = selective_scan::SelectiveScanF32RowsWide
+        SelectiveColumnsNarrow = selective_scan::SelectiveScanF32ColumnsNarrow
+        SelectiveColumnsAlone = selective_scan::SelectiveScanF32ColumnsAlone
+        SelectiveColumnsShared = selective_scan::SelectiveScanF32ColumnsShared
+        SelectiveColumnsWide = selective_scan::SelectiveScanF32ColumnsWide
         SelectiveStep2 = selective_scan::SelectiveScanStepF32Lanes2
         SelectiveStep4 = selective_scan::SelectiveScanStepF32Lanes4
         SelectiveStep8 = selective_scan::SelectiveScanStepF32Lanes8;
@@ -101,14 +101,14 @@ kernels! {
         Rows = linear_scan::LinearScanF16Rows
         ColumnsFull = linear_scan::LinearScanF16ColumnsFull
         Columns = linear_scan::LinearScanF16Columns
-        SelectiveRows2x1 = selective_scan::SelectiveScanF16Rows2x1
-        SelectiveRows4x1 = selective_scan::SelectiveScanF16Rows4x1
-        SelectiveRows4x2 = selective_scan::SelectiveScanF16Rows4x2
-        SelectiveRows8x2 = selective_scan::SelectiveScanF16Rows8x2
-        SelectiveColumns2x1 = selective_scan::SelectiveScanF16Columns2x1
-        SelectiveColumns4x1 = selective_scan::SelectiveScanF16Columns4x1
-        SelectiveColumns4x2 = selective_scan::SelectiveScanF16Columns4x2
-        SelectiveColumns8x2 = selective_scan::SelectiveScanF16Columns8x2
+        SelectiveRowsNarrow = selective_scan::SelectiveScanF16RowsNarrow
+        SelectiveRowsAlone = selective_scan::SelectiveScanF16RowsAlone
+        SelectiveRowsShared = selective_scan::SelectiveScanF16RowsShared
+        SelectiveRowsWide = selective_scan::SelectiveScanF16RowsWide
+        SelectiveColumnsNarrow = selective_scan::SelectiveScanF16ColumnsNarrow
+        SelectiveColumnsAlone = selective_scan::SelectiveScanF16ColumnsAlone
+        SelectiveColumnsShared = selective_scan::SelectiveScanF16ColumnsShared
+        SelectiveColumnsWide = selective_scan::SelectiveScanF16ColumnsWide
         SelectiveStep2 = selective_scan::SelectiveScanStepF16Lanes2
         SelectiveStep4 = selective_scan::SelectiveScanStepF16Lanes4
         SelectiveStep8 = selective_scan::SelectiveScanStepF16Lanes8;
@@ -117,14 +117,14 @@ kernels! {
         Rows = linear_scan::LinearScanBf16Rows
         ColumnsFull = linear_scan::LinearScanBf16ColumnsFull
         Columns = linear_scan::LinearScanBf16Columns
-        SelectiveRows2x1 = selective_scan::SelectiveScanBf16Rows2x1
-        SelectiveRows4x1 = selective_scan::SelectiveScanBf16Rows4x1
-        SelectiveRows4x2 = selective_scan::SelectiveScanBf16Rows4x2
-        SelectiveRows8x2 = selective_scan::SelectiveScanBf16Rows8x2
-        SelectiveColumns2x1 = selective_scan::SelectiveScanBf16Columns2x1
-        SelectiveColumns4x1 = selective_scan::SelectiveScanBf16Columns4x1
-        SelectiveColumns4x2 = selective_scan::SelectiveScanBf16Columns4x2
-        SelectiveColumns8x2 = selective_scan::SelectiveScanBf16Columns8x2
+        SelectiveRowsNarrow = selective_scan::SelectiveScanBf16RowsNarrow
+        SelectiveRowsAlone = selective_scan::SelectiveScanBf16RowsAlone
+        SelectiveRowsShared = selective_scan::SelectiveScanBf16RowsShared
+        SelectiveRowsWide = selective_scan::SelectiveScanBf16RowsWide
+        SelectiveColumnsNarrow = selective_scan::SelectiveScanBf16ColumnsNarrow
+        SelectiveColumnsAlone = selective_scan::SelectiveScanBf16ColumnsAlone
+        SelectiveColumnsShared = selective_scan::SelectiveScanBf16ColumnsShared
+        SelectiveColumnsWide = selective_scan::SelectiveScanBf16ColumnsWide
         SelectiveStep2 = selective_scan::SelectiveScanStepBf16Lanes2
         SelectiveStep4 = selective_scan::SelectiveScanStepBf16Lanes4
         SelectiveStep8 = selective_scan::SelectiveScanStepBf16Lanes8;

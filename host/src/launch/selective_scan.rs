@@ -5,7 +5,8 @@ use crate::buffer::Buffer;
 use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
 use crate::ops::{Layout, SelectiveScan, SelectiveScanArgs};
-use gpu_kernels::selective_scan::{SelectiveScanParams, options, policy};
+use gpu_kernels::selective_scan::policy::{self, Kernel};
+use gpu_kernels::selective_scan::{SelectiveScanParams, options};
 use gpu_kernels::simt::Global;
 
 const NAME: &str = "selective scan";
@@ -32,15 +33,31 @@ pub(crate) fn run<T: Element>(
     let params = params(op, &args, sequences, &launch).ok_or_else(too_large)?;
     check(op, &params, &args)?;
     let shape = launch.shape;
-    match (op.layout, launch.cut.lane_states, launch.cut.thread_channels) {
-        (Layout::Bld, 2, _) => device.launch::<<T as Kernels>::SelectiveRows2x1>(shape, params),
-        (Layout::Bld, 4, 1) => device.launch::<<T as Kernels>::SelectiveRows4x1>(shape, params),
-        (Layout::Bld, 4, _) => device.launch::<<T as Kernels>::SelectiveRows4x2>(shape, params),
-        (Layout::Bld, _, _) => device.launch::<<T as Kernels>::SelectiveRows8x2>(shape, params),
-        (Layout::Bdl, 2, _) => device.launch::<<T as Kernels>::SelectiveColumns2x1>(shape, params),
-        (Layout::Bdl, 4, 1) => device.launch::<<T as Kernels>::SelectiveColumns4x1>(shape, params),
-        (Layout::Bdl, 4, _) => device.launch::<<T as Kernels>::SelectiveColumns4x2>(shape, params),
-        (Layout::Bdl, _, _) => device.launch::<<T as Kernels>::SelectiveColumns8x2>(shape, params),
+    match (op.layout, launch.cut.kernel) {
+        (Layout::Bld, Kernel::Narrow) => {
+            device.launch::<<T as Kernels>::SelectiveRowsNarrow>(shape, params)
+        }
+        (Layout::Bld, Kernel::Alone) => {
+            device.launch::<<T as Kernels>::SelectiveRowsAlone>(shape, params)
+        }
+        (Layout::Bld, Kernel::Shared) => {
+            device.launch::<<T as Kernels>::SelectiveRowsShared>(shape, params)
+        }
+        (Layout::Bld, Kernel::Wide) => {
+            device.launch::<<T as Kernels>::SelectiveRowsWide>(shape, params)
+        }
+        (Layout::Bdl, Kernel::Narrow) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsNarrow>(shape, params)
+        }
+        (Layout::Bdl, Kernel::Alone) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsAlone>(shape, params)
+        }
+        (Layout::Bdl, Kernel::Shared) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsShared>(shape, params)
+        }
+        (Layout::Bdl, Kernel::Wide) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsWide>(shape, params)
+        }
     }
 }
 
