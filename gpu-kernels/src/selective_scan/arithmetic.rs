@@ -48,17 +48,6 @@ pub(super) fn softplus(v: f32) -> f32 {
     fma(ln, e, positive)
 }
 
-/// A step size from what memory holds.
-#[inline(always)]
-pub(super) fn step_size(delta: f32, bias: f32, with_softplus: bool) -> f32 {
-    let delta = delta + bias;
-    if with_softplus {
-        softplus(delta)
-    } else {
-        delta
-    }
-}
-
 /// `A * log2(e)` from `A_log` or A. Finite unless A is NaN, so that a step of size 0
 /// changes nothing.
 #[inline(always)]
@@ -68,6 +57,56 @@ pub(super) fn exponent_rate(a: f32, is_log: bool) -> f32 {
     } else {
         (a * LOG2_E).clamp(-f32::MAX, f32::MAX)
     }
+}
+
+/// States whose products with C are added up as a tree, before those of the next as many:
+/// the order of every sum over states, however lanes and threads share them.
+pub(super) const TREE: usize = 8;
+
+/// The sum of the first `count` numbers, 1, 2 or 4, as a tree.
+#[inline(always)]
+pub(super) fn tree([a, b, c, d]: [f32; 4], count: usize) -> f32 {
+    match count {
+        1 => a,
+        2 => a + b,
+        _ => (a + b) + (c + d),
+    }
+}
+
+/// A lane's share of `y` from its `S` states: the leaves of the tree are pairs of states.
+#[inline(always)]
+pub(super) fn share<const S: usize>(c: impl Fn(usize) -> f32, states: &[f32; S]) -> f32 {
+    let mut pairs = [0.0; 4];
+    unroll_few!(4, i => {
+        if 2 * i < S {
+            let (even, odd) = (states[2 * i % S], states[(2 * i + 1) % S]);
+            pairs[i % 4] = fma(c(2 * i + 1), odd, c(2 * i) * even);
+        }
+    });
+    tree(pairs, S / 2)
+}
+
+/// Adds the shares of lanes `lane ..` of the first `lanes` to `sum`. `ALL`: all four exist.
+#[inline(always)]
+pub(super) fn add_shares<const S: usize, const ALL: bool>(
+    sum: &mut f32,
+    shares: [f32; 4],
+    lane: u32,
+    lanes: u32,
+) {
+    let group = TREE / S;
+    unroll_few!(4, first => {
+        if first % group == 0 && (ALL || lane + (first as u32) < lanes) {
+            let mut members = [0.0; 4];
+            unroll_few!(4, i => {
+                let l = first + i;
+                if i < group && (ALL || lane + (l as u32) < lanes) {
+                    members[i % 4] = shares[l % 4];
+                }
+            });
+            *sum += tree(members, group);
+        }
+    });
 }
 
 /// z / (1 + e^-z).

@@ -1,14 +1,14 @@
 //! Which elements of a tile a thread prepares and finishes, so that a warp's accesses to
 //! global and to shared memory are contiguous in both layouts.
 
-use super::policy::{PAIR_STRIDE, STEPS};
+use super::arithmetic::add_shares;
+use super::policy::{self, pair_stride};
 use crate::simt::{Element, Shared};
 use core::marker::PhantomData;
 use half::{bf16, f16};
 
-/// The most elements of one thread, in fours.
-pub(super) const FOURS: usize = 2;
-pub(super) const ELEMENTS: usize = 4 * FOURS;
+/// Elements of one thread.
+pub(super) const ELEMENTS: usize = policy::ELEMENTS as usize;
 
 /// An element type that arrives 16 bytes at once.
 pub trait Packed: Element {
@@ -23,7 +23,7 @@ impl Packed for f32 {
     #[inline(always)]
     fn unpack(words: [u32; 4]) -> [f32; 8] {
         let mut values = [0.0; 8];
-        unroll!(4, i => { values[i] = f32::from_bits(words[i]); });
+        unroll_few!(4, i => { values[i] = f32::from_bits(words[i]); });
         values
     }
 }
@@ -35,7 +35,7 @@ macro_rules! packed {
             #[inline(always)]
             fn unpack(words: [u32; 4]) -> [f32; 8] {
                 let mut values = [0.0; 8];
-                unroll!(4, i => {
+                unroll_few!(4, i => {
                     values[2 * i] = Element::to_f32(<$t>::from_bits(words[i] as u16));
                     values[2 * i + 1] = Element::to_f32(<$t>::from_bits((words[i] >> 16) as u16));
                 });
@@ -53,28 +53,12 @@ pub struct Place {
     pub channel: u32,
     /// Time step of element 0.
     pub step: u32,
-    /// Channels from one four to the next, and from one element of a four to the next.
-    pub channel_strides: (u32, u32),
-    /// The same of time steps.
-    pub step_strides: (u32, u32),
-    /// Elements, from 0 to [`ELEMENTS`].
-    pub count: u32,
-}
-
-impl Place {
-    /// Channel of an element.
-    #[inline(always)]
-    pub fn channel(&self, element: usize) -> u32 {
-        let (four, one) = self.channel_strides;
-        self.channel + (element / 4) as u32 * four + (element % 4) as u32 * one
-    }
-
-    /// Time step of an element.
-    #[inline(always)]
-    pub fn step(&self, element: usize) -> u32 {
-        let (four, one) = self.step_strides;
-        self.step + (element / 4) as u32 * four + (element % 4) as u32 * one
-    }
+    /// Channels from one element to the next.
+    pub channel_stride: u32,
+    /// Time steps from the fourth element back to the first and on to the fifth.
+    pub half: u32,
+    /// Time steps of the tile.
+    pub steps: u32,
 }
 
 /// How sequences lie in memory.
@@ -84,38 +68,50 @@ pub trait Layout: Copy + 'static {
     /// Whether channels are contiguous; otherwise time steps are.
     const ROWS: bool;
 
-    /// This thread's place.
-    fn place(thread: u32, threads: u32, log2_lanes: u32) -> Place;
+    /// The place of one of the threads that prepare, or that finish.
+    fn place(thread: u32, steps: u32, log2_channels: u32) -> Place;
 
-    /// Writes step sizes and inputs of elements `4 * four ..`.
+    /// Channel of an element.
+    fn channel(place: &Place, element: usize) -> u32;
+
+    /// Time step of an element.
+    fn step(place: &Place, element: usize) -> u32;
+
+    /// Writes step sizes and inputs of the elements.
     ///
     /// # Safety
     /// They are this thread's; nobody reads them unordered.
-    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, four: usize, values: [[f32; 2]; 4]);
+    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, values: [[f32; 2]; ELEMENTS]);
 
-    /// The sums of elements `4 * four ..` over the first `lanes` lanes, one after the other.
+    /// The sums of the elements over the first `lanes` lanes of `S` states.
     ///
     /// # Safety
     /// They are this thread's, complete, behind a barrier.
-    unsafe fn sums(
+    unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
         place: &Place,
-        four: usize,
         log2_lanes: u32,
         lanes: u32,
-    ) -> [f32; 4];
+    ) -> [f32; ELEMENTS];
 }
 
-/// Where the four time steps `4 * quad ..` of a thread's share of `y` lie. Quads of
-/// different threads of a warp, and of one lane of different channels, use different banks.
+/// Where the four time steps `4 * quad ..` of the share of row `row` (a channel's lane) of
+/// `y` lie. Quads of consecutive rows use different banks, and those of one lane of
+/// consecutive channels as far as there are quads enough.
 #[inline(always)]
-pub(super) fn quad_position(thread: u32, quad: u32) -> u32 {
-    thread * STEPS + ((quad ^ turn(thread)) << 2)
+pub(super) fn quad_position(row: u32, quad: u32, steps: u32) -> u32 {
+    row * steps + ((quad ^ turn(row, steps)) << 2)
 }
 
+/// By what a row's quads are exchanged. Linear: of a row that differs in the lowest two bits
+/// from a multiple of four, the turn differs by the turn of those bits.
 #[inline(always)]
-pub(super) fn turn(thread: u32) -> u32 {
-    (thread ^ thread >> 3 ^ thread >> 6) & 7
+fn turn(row: u32, steps: u32) -> u32 {
+    if steps == 32 {
+        (row ^ row >> 3 ^ row >> 6) & 7
+    } else {
+        (row >> 1 ^ row >> 3 ^ row >> 5) & 3
+    }
 }
 
 /// `[.., L, D]`: a warp's threads are channels, each with four time steps at once.
@@ -131,55 +127,83 @@ impl<T: Packed> Layout for Rows<T> {
     const ROWS: bool = true;
 
     #[inline(always)]
-    fn place(thread: u32, threads: u32, log2_lanes: u32) -> Place {
-        let log2_channels = threads.ilog2() - log2_lanes;
-        let quad = thread >> log2_channels;
-        let quads = STEPS / 4;
+    fn place(thread: u32, steps: u32, log2_channels: u32) -> Place {
         Place {
             channel: thread & ((1 << log2_channels) - 1),
-            step: 4 * quad,
-            channel_strides: (0, 0),
-            step_strides: (4 << log2_lanes, 1),
-            count: if quad < quads {
-                4 * (quads >> log2_lanes).max(1)
-            } else {
-                0
-            },
+            step: 4 * (thread >> log2_channels),
+            channel_stride: 0,
+            // The second four lie half a tile behind the first.
+            half: steps / (policy::ELEMENTS / 4),
+            steps,
         }
     }
 
     #[inline(always)]
-    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, four: usize, values: [[f32; 2]; 4]) {
-        let [a, b, c, d] = values;
-        let at = place.channel * PAIR_STRIDE + 2 * place.step(4 * four);
-        // SAFETY: the caller's promise; strides and steps are multiples of four.
-        unsafe {
-            pairs.store4(at, [a[0], a[1], b[0], b[1]]);
-            pairs.store4(at + 4, [c[0], c[1], d[0], d[1]]);
-        }
+    fn channel(place: &Place, _: usize) -> u32 {
+        place.channel
     }
 
     #[inline(always)]
-    unsafe fn sums(
+    fn step(place: &Place, element: usize) -> u32 {
+        place.step + (element / 4) as u32 * place.half + (element % 4) as u32
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, values: [[f32; 2]; ELEMENTS]) {
+        unroll_few!(ELEMENTS / 4, i => {
+            let at = place.channel * pair_stride(place.steps) + 2 * Self::step(place, 4 * i);
+            let four = |j: usize| values[4 * i + j];
+            let [a, b, c, d] = [four(0), four(1), four(2), four(3)];
+            // SAFETY: the caller's promise; strides and steps are multiples of four.
+            unsafe {
+                pairs.store4(at, [a[0], a[1], b[0], b[1]]);
+                pairs.store4(at + 4, [c[0], c[1], d[0], d[1]]);
+            }
+        });
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
         place: &Place,
-        four: usize,
         log2_lanes: u32,
         lanes: u32,
-    ) -> [f32; 4] {
-        let quad = place.step(4 * four) / 4;
+    ) -> [f32; ELEMENTS] {
+        // The zero that changes no other.
+        let mut all = [-0.0; ELEMENTS];
         let first = place.channel << log2_lanes;
-        // SAFETY: the caller's promise; quads are aligned.
-        unsafe {
-            let mut sum = sums.load4(quad_position(first, quad));
-            let mut lane = 1;
-            while lane < lanes {
-                let share = sums.load4(quad_position(first + lane, quad));
-                unroll!(4, i => { sum[i] += share[i]; });
-                lane += 1;
+        let mut lane = 0;
+        while lane < lanes {
+            // Lanes are a multiple of four, and so is the first.
+            let (row, first_turn) = (
+                (first + lane) * place.steps,
+                turn(first + lane, place.steps),
+            );
+            let mut shares = [[[0.0; 4]; 4]; 32];
+            unroll_few!(ELEMENTS / 4, i => {
+                let quad = Self::step(place, 4 * i) / 4 ^ first_turn;
+                unroll_few!(4, l => {
+                    let l_turn = turn(l as u32, place.steps);
+                    let at = row + l as u32 * place.steps + ((quad ^ l_turn) << 2);
+                    // SAFETY: the caller's promise; quads are aligned.
+                    shares[i][l % 4] = unsafe { sums.load4(at) };
+                });
+            });
+            let of = |i: usize| [0, 1, 2, 3].map(|l| shares[i / 4][l][i % 4]);
+            if lane + 4 <= lanes {
+                unroll_few!(ELEMENTS, i => {
+                    add_shares::<S, true>(&mut all[i], of(i), lane, lanes);
+                });
+            } else {
+                unroll_few!(ELEMENTS, i => {
+                    add_shares::<S, false>(&mut all[i], of(i), lane, lanes);
+                });
             }
-            sum
+            lane += 4;
         }
+        all
     }
 }
 
@@ -188,54 +212,63 @@ impl<T: Packed> Layout for Columns<T> {
     const ROWS: bool = false;
 
     #[inline(always)]
-    fn place(thread: u32, threads: u32, log2_lanes: u32) -> Place {
-        let warps = threads / STEPS;
+    fn place(thread: u32, steps: u32, log2_channels: u32) -> Place {
         Place {
-            channel: thread / STEPS,
-            step: thread % STEPS,
-            channel_strides: (4 * warps, warps),
-            step_strides: (0, 0),
-            count: STEPS >> log2_lanes,
+            channel: thread / steps,
+            step: thread % steps,
+            channel_stride: (1 << log2_channels) / policy::ELEMENTS,
+            half: 0,
+            steps,
         }
     }
 
     #[inline(always)]
-    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, four: usize, values: [[f32; 2]; 4]) {
-        unroll!(4, i => {
-            let element = 4 * four + i;
-            if (element as u32) < place.count {
-                let at = place.channel(element) * PAIR_STRIDE + 2 * place.step;
-                // SAFETY: the caller's promise.
-                unsafe { pairs.store2(at, values[i]) };
-            }
+    fn channel(place: &Place, element: usize) -> u32 {
+        place.channel + element as u32 * place.channel_stride
+    }
+
+    #[inline(always)]
+    fn step(place: &Place, _: usize) -> u32 {
+        place.step
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, values: [[f32; 2]; ELEMENTS]) {
+        unroll_few!(ELEMENTS, i => {
+            let at = Self::channel(place, i) * pair_stride(place.steps) + 2 * place.step;
+            // SAFETY: the caller's promise.
+            unsafe { pairs.store2(at, values[i]) };
         });
     }
 
     #[inline(always)]
-    unsafe fn sums(
+    #[track_caller]
+    unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
         place: &Place,
-        four: usize,
         log2_lanes: u32,
         lanes: u32,
-    ) -> [f32; 4] {
-        let mut sum = [0.0; 4];
-        unroll!(4, i => {
-            let element = 4 * four + i;
-            if (element as u32) < place.count {
-                let first = place.channel(element) << log2_lanes;
-                let (quad, step) = (place.step / 4, place.step % 4);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    sum[i] = sums.load(quad_position(first, quad) + step);
-                    let mut lane = 1;
-                    while lane < lanes {
-                        sum[i] += sums.load(quad_position(first + lane, quad) + step);
-                        lane += 1;
-                    }
+    ) -> [f32; ELEMENTS] {
+        let mut all = [-0.0; ELEMENTS];
+        let (quad, step) = (place.step / 4, place.step % 4);
+        let mut lane = 0;
+        while lane < lanes {
+            unroll_few!(ELEMENTS, i => {
+                let row = (Self::channel(place, i) << log2_lanes) + lane;
+                let shares = [0, 1, 2, 3].map(|l| {
+                    let at = quad_position(row + l, quad, place.steps) + step;
+                    // SAFETY: the caller's promise.
+                    unsafe { sums.load(at) }
+                });
+                if lane + 4 <= lanes {
+                    add_shares::<S, true>(&mut all[i], shares, lane, lanes);
+                } else {
+                    add_shares::<S, false>(&mut all[i], shares, lane, lanes);
                 }
-            }
-        });
-        sum
+            });
+            lane += 4;
+        }
+        all
     }
 }

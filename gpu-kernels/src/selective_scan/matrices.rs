@@ -4,18 +4,21 @@
 //! Each thread lays out the chunks of 16 bytes that it copied: no barrier between.
 
 use super::SelectiveScanParams;
+use super::elements::Frame;
 use super::layout::{Layout, Packed};
-use super::policy::{STEPS, SharedLayout, matrix_stride};
+use super::policy::{SharedLayout, matrix_stride};
 use crate::simt::{Global, Plain, Shared};
 
-/// Where B and C lie, for this block.
-pub(super) struct Matrices<A: Layout> {
+/// Where B and C lie, for this block and tiles of `T` time steps.
+pub(super) struct Matrices<A: Layout, const T: u32> {
     b: Global<A::Element>,
     c: Global<A::Element>,
     raw_b: Shared<A::Element>,
     raw_c: Shared<A::Element>,
     by_lane_b: Shared<f32>,
     by_lane_c: Shared<f32>,
+    /// Words from one tile by lanes to the other.
+    matrix_words: u32,
     /// Element of the tile's first row and column.
     origin: u64,
     /// Elements from one row to the next: rows are time steps, or states.
@@ -26,19 +29,18 @@ pub(super) struct Matrices<A: Layout> {
     thread: u32,
 }
 
-impl<A: Layout> Matrices<A> {
-    /// For group `group` of the sequence that begins `start` time steps into batch element
-    /// `batch`.
+impl<A: Layout, const T: u32> Matrices<A, T> {
+    /// For `threads` threads, and group `group` of the block's sequence.
     #[inline(always)]
     pub(super) fn new(
         params: &SelectiveScanParams<A::Element>,
         layout: &SharedLayout,
         (thread, threads): (u32, u32),
         log2_states: u32,
-        batch: u64,
-        start: u64,
+        frame: &Frame,
         group: u32,
     ) -> Self {
+        let Frame { batch, start, .. } = *frame;
         let (groups, states) = (u64::from(params.groups), u64::from(params.states));
         let group = u64::from(group);
         let (origin, row_stride) = if A::ROWS {
@@ -55,6 +57,7 @@ impl<A: Layout> Matrices<A> {
             raw_c: Shared::dynamic(layout.raw_c),
             by_lane_b: Shared::dynamic(layout.b),
             by_lane_c: Shared::dynamic(layout.c),
+            matrix_words: layout.matrix_bytes / 4,
             origin,
             row_stride,
             states: params.states,
@@ -67,7 +70,7 @@ impl<A: Layout> Matrices<A> {
     /// Steps on to the next tile.
     #[inline(always)]
     pub(super) fn advance(&mut self) {
-        let steps = u64::from(STEPS);
+        let steps = u64::from(T);
         self.origin += if A::ROWS {
             steps * self.row_stride
         } else {
@@ -79,14 +82,10 @@ impl<A: Layout> Matrices<A> {
     #[inline(always)]
     #[track_caller]
     fn each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
-        let log2_columns = if A::ROWS {
-            self.log2_states
-        } else {
-            STEPS.ilog2()
-        };
+        let log2_columns = if A::ROWS { self.log2_states } else { T.ilog2() };
         let chunk = A::Element::CHUNK as u32;
         let mut at = self.thread * chunk;
-        while at < STEPS << self.log2_states {
+        while at < T << self.log2_states {
             f(at, at >> log2_columns, at & ((1 << log2_columns) - 1));
             at += self.threads * chunk;
         }
@@ -95,8 +94,8 @@ impl<A: Layout> Matrices<A> {
     /// Starts copying the tile's first `left` time steps; what lies outside becomes 0.
     ///
     /// # Safety
-    /// The whole block; the tile lies in the tensors; every thread has laid out its chunks of
-    /// the tile before, and waits for the copies before it lays these out.
+    /// All these threads; the tile lies in the tensors; every thread has laid out its chunks
+    /// of the tile before, and waits for the copies before it lays these out.
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn copy(&self, left: u32) {
@@ -137,20 +136,22 @@ impl<A: Layout> Matrices<A> {
         });
     }
 
-    /// Lays the tile out by lanes of `S` states.
+    /// Lays the tile out by lanes of `S` states, in buffer `buffer`.
     ///
     /// # Safety
-    /// The whole block; this thread's copies are there; nobody reads the tile before.
+    /// All these threads; this thread's copies are there; nobody reads the buffer meanwhile.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn lay_out<const S: usize>(&self) {
+    pub(super) unsafe fn lay_out<const S: usize>(&self, buffer: u32) {
+        let by_lane_b = self.by_lane_b.add(buffer * self.matrix_words);
+        let by_lane_c = self.by_lane_c.add(buffer * self.matrix_words);
         self.each_chunk(|at, row, column| {
             // SAFETY: the chunks are this thread's; positions lie in the arrays.
             unsafe {
                 let b = self.raw_b.add(at).cast::<u32>().load4(0);
                 let c = self.raw_c.add(at).cast::<u32>().load4(0);
-                put::<A, S>(self.by_lane_b, row, column, A::Element::unpack(b));
-                put::<A, S>(self.by_lane_c, row, column, A::Element::unpack(c));
+                put::<A, S, T>(by_lane_b, row, column, A::Element::unpack(b));
+                put::<A, S, T>(by_lane_c, row, column, A::Element::unpack(c));
             }
         });
     }
@@ -159,7 +160,7 @@ impl<A: Layout> Matrices<A> {
 /// Writes a chunk: of one time step's states, or of one state's time steps.
 #[inline(always)]
 #[track_caller]
-unsafe fn put<A: Layout, const S: usize>(
+unsafe fn put<A: Layout, const S: usize, const T: u32>(
     by_lane: Shared<f32>,
     row: u32,
     column: u32,
@@ -167,25 +168,25 @@ unsafe fn put<A: Layout, const S: usize>(
 ) {
     let states = S as u32;
     let position = |state: u32, step: u32| {
-        (state / states) * matrix_stride(states) + step * states + state % states
+        (state / states) * matrix_stride(states, T) + step * states + state % states
     };
     // SAFETY: the caller's promise.
     unsafe {
         if !A::ROWS {
-            unroll!(8, i => {
+            unroll_few!(8, i => {
                 if i < A::Element::CHUNK {
                     by_lane.store(position(row, column + i as u32), values[i]);
                 }
             });
         } else if S < 4 {
-            unroll!(4, i => {
+            unroll_few!(4, i => {
                 if 2 * i < A::Element::CHUNK {
                     let two = [values[2 * i], values[2 * i + 1]];
                     by_lane.store2(position(column + 2 * i as u32, row), two);
                 }
             });
         } else {
-            unroll!(2, i => {
+            unroll_few!(2, i => {
                 if 4 * i < A::Element::CHUNK {
                     let four = [values[4 * i], values[4 * i + 1], values[4 * i + 2], values[4 * i + 3]];
                     by_lane.store4(position(column + 4 * i as u32, row), four);

@@ -53,8 +53,12 @@ pub struct SelectiveScanParams<T> {
     pub states: u32,
     /// Lanes of a channel: 2 to this power.
     pub log2_lanes: u32,
+    /// Channels of a block: 2 to this power.
+    pub log2_channels: u32,
     /// [`options`].
     pub options: u32,
+    /// Nothing: every byte of the struct has a value.
+    pub padding: u32,
 }
 
 /// Parameters of one step over `[batch, channels]`. All arrays begin on 16-byte boundaries.

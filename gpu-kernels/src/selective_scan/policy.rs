@@ -1,21 +1,16 @@
 //! How the selective scan is cut: lanes, states, blocks, shared memory.
 //!
-//! A channel's N states lie in the registers of a few lanes of one warp. Which lane adds up
-//! which states decides how `y` is rounded, so the cut depends on N and D alone, never on
-//! the batch, and it is the same in the scan and in the step.
+//! A channel's N states lie in the registers of a few lanes of one warp. The cut decides
+//! nothing about results: the sum over states has the same order in all of them. So it may
+//! depend on how many channels there are in the whole batch.
 
 use crate::simt::LaunchShape;
 
-/// Time steps of a tile.
-pub const STEPS: u32 = 32;
-
-/// Threads of a block whose channels have up to 8 lanes, and with more. More lanes are
-/// more states, whose B and C then serve more channels.
-const NARROW: u32 = 128;
-const WIDE: u32 = 256;
-
-/// The largest block.
-pub const BLOCK: u32 = WIDE;
+/// Time steps of a tile, where a thread has `thread_states` states: tiles take about the
+/// same time to scan.
+pub const fn steps(thread_states: u32) -> u32 {
+    if thread_states < 8 { 32 } else { 16 }
+}
 
 /// Threads of a block of the step.
 pub const STEP_BLOCK: u32 = 128;
@@ -25,110 +20,178 @@ pub const STEP_ROWS: u32 = 4;
 /// The largest N.
 pub const MAX_STATES: u32 = 256;
 
-/// From this many channels on, 16 states are 4 lanes of 4; below, 8 lanes of 2.
+/// With fewer channels in the whole batch than this, 16 states are 8 lanes of 2 instead of 4
+/// of 4: a channel's time steps take less time, at more instructions and loads for each.
+const FEW_CHANNELS: u64 = 3072;
+
+/// From this many channels on, a multiprocessor has several blocks, and wide lanes have two
+/// channels a thread.
 ///
-/// 4 states a lane cost fewer shared-memory accesses, but take a channel's time steps half
-/// as fast; with few channels there are not warps enough to fill the card.
-const MANY_CHANNELS: u64 = 4096;
+/// What B and C cost is their way from shared memory to registers, 128 bytes a clock and
+/// multiprocessor, whoever reads the same: with 4 states of one channel that takes longer
+/// than the exponentials. A second channel halves it, but takes half as many threads.
+const MANY_CHANNELS: u64 = 8192;
 
-/// Words between the channels of the tile of step sizes: two for each step, and a gap so
+/// Words between the channels of a tile of step sizes: two for each step, and a gap so
 /// that eight channels' 16-byte accesses use different banks.
-pub const PAIR_STRIDE: u32 = 2 * STEPS + 4;
-
-/// Words between the lanes of a tile of B or C, with a gap for the same reason.
-pub const fn matrix_stride(lane_states: u32) -> u32 {
-    STEPS * lane_states + 4
+pub const fn pair_stride(steps: u32) -> u32 {
+    2 * steps + 4
 }
 
-/// Which states a lane holds: lane l those from `l * lane_states` on.
+/// Words between the lanes of a tile of B or C, with a gap for the same reason.
+pub const fn matrix_stride(lane_states: u32, steps: u32) -> u32 {
+    steps * lane_states + 4
+}
+
+/// A kernel of the scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// 2 states of one channel a thread.
+    Narrow,
+    /// 4 states of one channel a thread, and all of a multiprocessor for a block.
+    Alone,
+    /// 4 states of one channel a thread, two blocks on a multiprocessor.
+    Shared,
+    /// 8 states of each of two channels a thread.
+    Wide,
+}
+
+/// Which states a thread holds: lane l of a channel has those from `l * lane_states` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
+    /// The kernel that has it.
+    pub kernel: Kernel,
     /// States of a lane: 2, 4 or 8.
     pub lane_states: u32,
+    /// Channels of a thread: 1 or 2.
+    pub thread_channels: u32,
     /// Lanes of a channel: 2 to this power, from 4 to 32.
     pub log2_lanes: u32,
 }
 
 impl Cut {
-    /// For `states` states of each of `channels` channels; `None` if there are none or more
-    /// than [`MAX_STATES`].
+    /// For `states` states of each of `channels` channels, those of all sequences together;
+    /// `None` if there are no states or more than [`MAX_STATES`].
     pub fn new(states: u64, channels: u64) -> Option<Self> {
         let many = channels >= MANY_CHANNELS;
-        let (lane_states, log2_lanes) = match states {
-            1..=8 => (2, 2),
-            9..=16 if many => (4, 2),
-            9..=16 => (2, 3),
-            17..=32 => (4, 3),
-            33..=64 if many => (8, 3),
-            33..=64 => (4, 4),
-            65..=128 => (8, 4),
-            129..=256 => (8, 5),
+        let few = channels < FEW_CHANNELS;
+        let (kernel, log2_lanes) = match states {
+            1..=8 => (Kernel::Narrow, 2),
+            9..=16 if few => (Kernel::Narrow, 3),
+            9..=16 if many => (Kernel::Shared, 2),
+            9..=16 => (Kernel::Alone, 2),
+            17..=32 if many => (Kernel::Shared, 3),
+            17..=32 => (Kernel::Alone, 3),
+            33..=64 if many => (Kernel::Wide, 3),
+            33..=64 => (Kernel::Alone, 4),
+            65..=128 if many => (Kernel::Wide, 4),
+            65..=128 => (Kernel::Alone, 5),
+            129..=256 => (Kernel::Wide, 5),
             _ => return None,
         };
+        let (lane_states, thread_channels) = match kernel {
+            Kernel::Narrow => (2, 1),
+            Kernel::Alone | Kernel::Shared => (4, 1),
+            Kernel::Wide => (8, 2),
+        };
         Some(Self {
+            kernel,
             lane_states,
+            thread_channels,
             log2_lanes,
         })
     }
 
-    /// Threads of a block of the scan.
+    /// Time steps of a tile.
+    pub const fn steps(&self) -> u32 {
+        steps(self.lane_states * self.thread_channels)
+    }
+
+    /// Channels of a block of the scan: 2 to this power. Many lanes are many states, and the
+    /// more channels share B and C, the better.
+    pub const fn log2_channels(&self) -> u32 {
+        match (self.lane_states, self.log2_lanes) {
+            (4, 2) => 5,
+            (_, 5) => 3,
+            _ => 4,
+        }
+    }
+
+    /// Threads of a block of the scan: those that scan, that prepare, that finish.
     pub const fn threads(&self) -> u32 {
-        if self.log2_lanes <= 3 { NARROW } else { WIDE }
-    }
-
-    /// Channels of a block of the scan.
-    pub const fn channels(&self) -> u32 {
-        self.threads() >> self.log2_lanes
-    }
-
-    /// States of a channel, with those that fill up the last lanes.
-    pub const fn states(&self) -> u32 {
-        self.lane_states << self.log2_lanes
+        let channels = 1 << self.log2_channels();
+        let scanning = (channels << self.log2_lanes) / self.thread_channels;
+        let workers = channels * self.steps() / ELEMENTS;
+        match self.kernel {
+            Kernel::Shared => scanning + workers,
+            _ => scanning + 2 * workers,
+        }
     }
 
     /// Shared memory of a block of the scan over elements of `size` bytes.
     pub const fn shared_bytes(&self, size: u32) -> u32 {
-        let layout = SharedLayout::new(self.lane_states, self.log2_lanes, self.threads(), size);
-        layout.bytes
+        let (lanes, channels) = (self.log2_lanes, self.log2_channels());
+        SharedLayout::new(self.lane_states, self.steps(), lanes, channels, size).bytes
     }
 }
 
-/// Where things lie in a block's shared memory, in bytes from its beginning.
+/// Elements that one thread prepares, or finishes.
+pub const ELEMENTS: u32 = 8;
+
+/// Where things lie in a block's shared memory, in bytes from its beginning. Of all but the
+/// raw tiles there are two, one after the other: one in use, one being written.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedLayout {
     /// Each channel's step sizes and inputs, `(delta, delta * x)` for each time step.
     pub pairs: u32,
-    /// B and C by lanes, as f32.
+    /// Bytes of one of them.
+    pub pair_bytes: u32,
+    /// B by lanes, as f32.
     pub b: u32,
-    /// As above.
+    /// C by lanes.
     pub c: u32,
-    /// Each thread's share of `y`.
+    /// Bytes of one of them.
+    pub matrix_bytes: u32,
+    /// Each lane's share of `y`.
     pub sums: u32,
-    /// The next tile's B and C as they arrive.
+    /// Bytes of one of them.
+    pub sum_bytes: u32,
+    /// The next tile's B as it arrives.
     pub raw_b: u32,
-    /// As above.
+    /// C likewise.
     pub raw_c: u32,
     /// All of it.
     pub bytes: u32,
 }
 
 impl SharedLayout {
-    /// For blocks of `threads` threads over elements of `size` bytes.
+    /// For tiles of `steps` time steps of `2^log2_channels` channels, of elements of `size`
+    /// bytes.
     #[inline(always)]
-    pub const fn new(lane_states: u32, log2_lanes: u32, threads: u32, size: u32) -> Self {
-        let pairs = 0;
-        let b = pairs + (threads >> log2_lanes) * PAIR_STRIDE * 4;
-        let matrix = (matrix_stride(lane_states) * 4) << log2_lanes;
-        let c = b + matrix;
-        let sums = c + matrix;
-        let raw_b = sums + threads * STEPS * 4;
-        let raw = (STEPS * lane_states * size) << log2_lanes;
+    pub const fn new(
+        lane_states: u32,
+        steps: u32,
+        log2_lanes: u32,
+        log2_channels: u32,
+        size: u32,
+    ) -> Self {
+        let pair_bytes = (4 * pair_stride(steps)) << log2_channels;
+        let matrix_bytes = (4 * matrix_stride(lane_states, steps)) << log2_lanes;
+        let sum_bytes = (4 * steps) << (log2_lanes + log2_channels);
+        let raw = (steps * lane_states * size) << log2_lanes;
+        let b = 2 * pair_bytes;
+        let c = b + 2 * matrix_bytes;
+        let sums = c + 2 * matrix_bytes;
+        let raw_b = sums + 2 * sum_bytes;
         let raw_c = raw_b + raw;
         Self {
-            pairs,
+            pairs: 0,
+            pair_bytes,
             b,
             c,
+            matrix_bytes,
             sums,
+            sum_bytes,
             raw_b,
             raw_c,
             bytes: raw_c + raw,
@@ -147,22 +210,26 @@ pub struct Launch {
     pub channel_blocks: u32,
 }
 
-/// The scan's launch for `sequences` sequences of `groups` groups of `group_channels`
-/// channels, or `None` if it would need more blocks than a grid has, or N is out of range.
+/// The scan's launch for `sequences` sequences of at most `length` steps of `groups` groups of
+/// `group_channels` channels, or `None` if it would need more blocks than a grid has, or more
+/// tiles than a block counts, or N is out of range.
 pub fn launch(
     sequences: u64,
+    length: u64,
     groups: u64,
     group_channels: u64,
     states: u64,
     size: u32,
 ) -> Option<Launch> {
-    let cut = Cut::new(states, groups.checked_mul(group_channels)?)?;
-    let group_blocks = group_channels.div_ceil(u64::from(cut.channels()));
+    let channels = groups.checked_mul(group_channels)?;
+    let cut = Cut::new(states, sequences.checked_mul(channels)?)?;
+    let group_blocks = group_channels.div_ceil(1 << cut.log2_channels());
     let blocks = sequences
         .checked_mul(groups)?
         .checked_mul(group_blocks)
         .filter(|&blocks| blocks < 1 << 31)?;
-    Some(Launch {
+    let tiles = length.div_ceil(u64::from(cut.steps()));
+    (tiles < 1 << 31).then_some(Launch {
         shape: LaunchShape::linear(blocks as u32, cut.threads(), cut.shared_bytes(size)),
         cut,
         channel_blocks: group_blocks as u32,
@@ -171,7 +238,7 @@ pub fn launch(
 
 /// The step's launch for `batch` elements of `channels` channels, or `None` as for [`launch`].
 pub fn step_launch(batch: u64, channels: u64, states: u64) -> Option<Launch> {
-    let cut = Cut::new(states, channels)?;
+    let cut = Cut::new(states, batch.checked_mul(channels)?)?;
     let block_channels = u64::from(STEP_BLOCK >> cut.log2_lanes);
     let channel_blocks = channels.div_ceil(block_channels);
     let blocks = batch

@@ -4,40 +4,47 @@
 //! is the wall. A thread holds one lane's states of a channel in four batch elements, so
 //! that 64 bytes a thread are under way, and the decay rates serve four times.
 //!
-//! Each element takes the scan's arithmetic in the scan's order, lane after lane: a step's
+//! Each element takes the scan's arithmetic in the scan's order: a step's
 //! state and output are bit for bit those of a scan over the same time steps.
 
 use super::SelectiveScanStepParams;
-use super::arithmetic::{exponent_rate, silu, step_size};
+use super::arithmetic::{add_shares, exponent_rate, share, silu, softplus};
+use super::layout::Packed;
 use super::params::options;
 use super::policy::{STEP_BLOCK, STEP_ROWS};
+use crate::simt::Global;
 use crate::simt::math::{exp2_approx, fma};
 use crate::simt::thread::{block_idx_x, lane_id, thread_idx_x};
 use crate::simt::warp::{FULL_MASK, shuffle_idx};
-use crate::simt::{Element, Global};
 
-/// Indices are taken modulo this, because a loop's code has indices past its end.
 const ROWS: usize = STEP_ROWS as usize;
 
-/// Reads a lane's states, of which the first `here` exist; `whole` if they are `S`, on a
+/// Reads a lane's values, of which the first `here` exist; `whole` if they are `S`, on a
 /// boundary of their size.
 #[inline(always)]
 #[track_caller]
-unsafe fn load<const S: usize>(from: Global<f32>, here: u32, whole: bool) -> [f32; S] {
+unsafe fn load<T: Packed, const S: usize>(from: Global<T>, here: u32, whole: bool) -> [f32; S] {
     let mut values = [0.0; S];
+    let words = from.cast::<u32>();
     // SAFETY: the caller's promise.
     unsafe {
-        if whole && S == 2 {
-            [values[0], values[1 % S]] = from.load2(0);
-        } else if whole {
-            unroll!(S / 4, i => {
-                let four = from.load4(4 * i);
-                unroll!(4, j => { values[(4 * i + j) % S] = four[j]; });
-            });
+        if whole {
+            match S * size_of::<T>() {
+                4 => put(&mut values, 0, T::unpack([words.load(0), 0, 0, 0])),
+                8 => {
+                    let [low, high] = words.load2(0);
+                    put(&mut values, 0, T::unpack([low, high, 0, 0]));
+                }
+                16 => put(&mut values, 0, T::unpack(words.load4(0))),
+                _ => {
+                    put(&mut values, 0, T::unpack(words.load4(0)));
+                    put(&mut values, S / 2, T::unpack(words.load4(4)));
+                }
+            }
         } else {
-            unroll!(S, s => {
+            unroll_few!(S, s => {
                 if (s as u32) < here {
-                    values[s] = from.load(s);
+                    values[s] = from.load(s).to_f32();
                 }
             });
         }
@@ -45,7 +52,17 @@ unsafe fn load<const S: usize>(from: Global<f32>, here: u32, whole: bool) -> [f3
     values
 }
 
-/// The opposite of [`load`].
+/// Puts the first of `from` where `to` goes on from `first`.
+#[inline(always)]
+fn put<const S: usize>(to: &mut [f32; S], first: usize, from: [f32; 8]) {
+    unroll_few!(S, s => {
+        if s >= first {
+            to[s] = from[s - first];
+        }
+    });
+}
+
+/// The opposite of [`load`], of states.
 #[inline(always)]
 #[track_caller]
 unsafe fn store<const S: usize>(to: Global<f32>, here: u32, whole: bool, values: [f32; S]) {
@@ -54,13 +71,13 @@ unsafe fn store<const S: usize>(to: Global<f32>, here: u32, whole: bool, values:
         if whole && S == 2 {
             to.store2(0, [values[0], values[1 % S]]);
         } else if whole {
-            unroll!(S / 4, i => {
+            unroll_few!(S / 4, i => {
                 let mut four = [0.0; 4];
-                unroll!(4, j => { four[j] = values[(4 * i + j) % S]; });
+                unroll_few!(4, j => { four[j] = values[(4 * i + j) % S]; });
                 to.store4(4 * i, four);
             });
         } else {
-            unroll!(S, s => {
+            unroll_few!(S, s => {
                 if (s as u32) < here {
                     to.store(s, values[s]);
                 }
@@ -72,7 +89,7 @@ unsafe fn store<const S: usize>(to: Global<f32>, here: u32, whole: bool, values:
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`super::policy::step_launch`] says.
 #[inline(always)]
-pub unsafe fn step<T: Element, const S: usize>(params: SelectiveScanStepParams<T>) {
+pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>) {
     let log2_lanes = params.log2_lanes;
     let all_channels = u64::from(params.groups) * params.group_channels;
     let (rows, columns) = (
@@ -99,32 +116,34 @@ pub unsafe fn step<T: Element, const S: usize>(params: SelectiveScanStepParams<T
     let whole = here > 0 && params.states.is_multiple_of(S as u32);
     // SAFETY: the launch contract; every access below is of what exists.
     unsafe {
-        let mut state = [[0.0; S]; ROWS];
-        let (mut x, mut delta) = ([0.0; ROWS], [0.0; ROWS]);
-        let (mut b, mut c) = ([[0.0; S]; ROWS], [[0.0; S]; ROWS]);
         let element = |row: usize| {
             let row = first_row + row as u64;
             (exists && row < params.batch).then_some(row)
         };
-        unroll!(STEP_ROWS as usize, r => {
+        let mut state = [[0.0; S]; ROWS];
+        let (mut b, mut c) = ([[0.0; S]; ROWS], [[0.0; S]; ROWS]);
+        unroll_few!(ROWS, r => {
             if let Some(row) = element(r) {
-                let at = row * all_channels + channel;
-                let from = params.state.add((at * states) as usize + first_state as usize);
-                state[r % ROWS] = load(from, here, whole);
-                x[r % ROWS] = params.x.load(at as usize).to_f32();
-                delta[r % ROWS] = params.delta.load(at as usize).to_f32();
+                let at = (row * all_channels + channel) * states;
+                state[r] = load(params.state.add(at as usize + first_state as usize), here, whole);
                 let matrix = (row * u64::from(params.groups) + group) * states;
                 let matrix = matrix as usize + first_state as usize;
-                unroll!(S, s => {
-                    if (s as u32) < here {
-                        b[r % ROWS][s] = params.b.load(matrix + s).to_f32();
-                        c[r % ROWS][s] = params.c.load(matrix + s).to_f32();
-                    }
-                });
+                b[r] = load(params.b.add(matrix), here, whole);
+                c[r] = load(params.c.add(matrix), here, whole);
             }
         });
+        // The first lanes have a row each: they prepare it for all lanes, and finish it.
+        let own = element(lane as usize).filter(|_| lane < STEP_ROWS);
+        let own = own.map(|row| (row * all_channels + channel) as usize);
+        let (mut x, mut delta, mut z) = (0.0, 0.0, 0.0);
+        if let Some(at) = own {
+            x = params.x.load(at).to_f32();
+            delta = params.delta.load(at).to_f32();
+            if !params.z.is_null() {
+                z = params.z.load(at).to_f32();
+            }
+        }
         let is_log = params.options & options::LOG != 0;
-        let softplus = params.options & options::SOFTPLUS != 0;
         let mut rates = [0.0; S];
         let (mut bias, mut skip) = (0.0, 0.0);
         if exists {
@@ -132,7 +151,7 @@ pub unsafe fn step<T: Element, const S: usize>(params: SelectiveScanStepParams<T
                 .a
                 .add((channel * states) as usize + first_state as usize);
             rates = load(a, here, whole);
-            unroll!(S, s => {
+            unroll_few!(S, s => {
                 if (s as u32) < here {
                     rates[s] = exponent_rate(rates[s], is_log);
                 }
@@ -144,43 +163,48 @@ pub unsafe fn step<T: Element, const S: usize>(params: SelectiveScanStepParams<T
                 skip = params.d_skip.load(channel as usize);
             }
         }
+        delta += bias;
+        if params.options & options::SOFTPLUS != 0 {
+            delta = softplus(delta);
+        }
+        let input = delta * x;
         let lanes = params.states.div_ceil(S as u32);
         let first_lane = lane_id() & !((1 << log2_lanes) - 1);
-        unroll!(STEP_ROWS as usize, row => {
-            let r = row % ROWS;
-            let delta = step_size(delta[r], bias, softplus);
-            let input = delta * x[r];
-            let mut share = 0.0;
-            unroll!(S, s => {
+        let mut y = 0.0;
+        unroll_few!(ROWS, r => {
+            let delta = shuffle_idx::<32, f32>(FULL_MASK, delta, first_lane + r as u32);
+            let input = shuffle_idx::<32, f32>(FULL_MASK, input, first_lane + r as u32);
+            unroll_few!(S, s => {
                 let decay = exp2_approx(delta * rates[s]);
                 let next = fma(decay, state[r][s], input * b[r][s]);
                 state[r][s] = if (s as u32) < here { next } else { 0.0 };
-                share = if s == 0 {
-                    c[r][s] * state[r][s]
-                } else {
-                    fma(c[r][s], state[r][s], share)
-                };
             });
-            let mut y = shuffle_idx::<32, f32>(FULL_MASK, share, first_lane);
-            let mut other = 1;
-            while other < lanes {
-                y += shuffle_idx::<32, f32>(FULL_MASK, share, first_lane + other);
-                other += 1;
-            }
-            if let Some(row) = element(row) {
-                let at = row * all_channels + channel;
-                let to = params.state.add((at * states) as usize + first_state as usize);
+            let share = share(|s| c[r][s % S], &state[r]);
+            if let Some(row) = element(r) {
+                let at = (row * all_channels + channel) * states;
+                let to = params.state.add(at as usize + first_state as usize);
                 store(to, here, whole, state[r]);
-                if lane == 0 {
-                    if !params.d_skip.is_null() {
-                        y = fma(skip, x[r], y);
-                    }
-                    if !params.z.is_null() {
-                        y *= silu(params.z.load(at as usize).to_f32());
-                    }
-                    params.y.store(at as usize, T::from_f32(y));
-                }
+            }
+            let mut sum = -0.0;
+            let mut first = 0;
+            while first < lanes {
+                let shares = [0, 1, 2, 3]
+                    .map(|l| shuffle_idx::<32, f32>(FULL_MASK, share, first_lane + first + l));
+                add_shares::<S, false>(&mut sum, shares, first, lanes);
+                first += 4;
+            }
+            if lane == r as u32 {
+                y = sum;
             }
         });
+        if let Some(at) = own {
+            if !params.d_skip.is_null() {
+                y = fma(skip, x, y);
+            }
+            if !params.z.is_null() {
+                y *= silu(z);
+            }
+            params.y.store(at, T::from_f32(y));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The kernels in the emulator, against the definition in float64: every cut, layout and
 //! element type, with ragged sizes, under several schedules.
 
-use super::policy::{self, Cut};
+use super::policy::{self, Cut, Kernel};
 use super::*;
 use crate::emulator::{Config, Machine};
 use crate::simt::{Element, Entry, Global, Plain};
@@ -207,6 +207,7 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
     };
     let launch = policy::launch(
         p.sequences as u64,
+        p.length as u64,
         p.groups as u64,
         p.group_channels as u64,
         p.states as u64,
@@ -241,6 +242,8 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
         channel_blocks: launch.channel_blocks,
         states: p.states as u32,
         log2_lanes: launch.cut.log2_lanes,
+        log2_channels: launch.cut.log2_channels(),
+        padding: 0,
         options: if p.softplus { options::SOFTPLUS } else { 0 }
             | if p.log { options::LOG } else { 0 },
     };
@@ -294,60 +297,107 @@ fn full(p: Problem) -> Problem {
 }
 
 #[test]
-fn two_states_a_lane() {
-    type Kernels<T> = (T,);
-    let _: Option<Kernels<f32>> = None;
+fn narrow_lanes() {
     for (seed, states) in [1, 2, 7, 8, 9, 16].into_iter().enumerate() {
-        assert_eq!(Cut::new(states as u64, 40).unwrap().lane_states, 2);
+        assert_eq!(Cut::new(states as u64, 70).unwrap().kernel, Kernel::Narrow);
         let p = full(Problem::new(2, 45, 35, states));
-        check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, seed as u64);
+        check::<f32, SelectiveScanF32RowsNarrow, SelectiveScanF32ColumnsNarrow>(&p, seed as u64);
     }
 }
 
 #[test]
-fn four_states_a_lane() {
-    for (seed, states) in [17, 32, 33, 64].into_iter().enumerate() {
-        assert_eq!(Cut::new(states as u64, 17).unwrap().lane_states, 4);
+fn lanes_of_four() {
+    for (seed, states) in [17, 32, 33, 64, 65, 128].into_iter().enumerate() {
+        assert_eq!(Cut::new(states as u64, 17).unwrap().kernel, Kernel::Alone);
         let p = full(Problem::new(1, 70, 17, states));
-        check::<f32, SelectiveScanF32Rows4, SelectiveScanF32Columns4>(&p, seed as u64);
+        check::<f32, SelectiveScanF32RowsAlone, SelectiveScanF32ColumnsAlone>(&p, seed as u64);
     }
 }
 
 #[test]
-fn eight_states_a_lane() {
-    for (seed, states) in [65, 128, 131, 256].into_iter().enumerate() {
-        assert_eq!(Cut::new(states as u64, 9).unwrap().lane_states, 8);
+fn wide_lanes() {
+    for (seed, states) in [131, 200, 256].into_iter().enumerate() {
+        assert_eq!(Cut::new(states as u64, 9).unwrap().kernel, Kernel::Wide);
         let p = full(Problem::new(1, 34, 9, states));
-        check::<f32, SelectiveScanF32Rows8, SelectiveScanF32Columns8>(&p, seed as u64);
+        check::<f32, SelectiveScanF32RowsWide, SelectiveScanF32ColumnsWide>(&p, seed as u64);
     }
 }
 
 #[test]
-fn many_channels_take_wider_lanes() {
-    let p = Problem::new(1, 3, 4096, 16);
-    check::<bf16, SelectiveScanBf16Rows4, SelectiveScanBf16Columns4>(&p, 0);
+fn more_channels_take_other_kernels() {
+    let alone = Problem::new(2, 2, 1536, 16);
+    check::<f32, SelectiveScanF32RowsAlone, SelectiveScanF32ColumnsAlone>(&alone, 0);
+    let p = Problem::new(2, 3, 4096 + 5, 16);
+    check::<bf16, SelectiveScanBf16RowsShared, SelectiveScanBf16ColumnsShared>(&p, 0);
+    let p = full(Problem::new(1, 2, 8192, 17));
+    check::<f32, SelectiveScanF32RowsShared, SelectiveScanF32ColumnsShared>(&p, 0);
+    let p = Problem::new(1, 2, 8192, 33);
+    check::<f32, SelectiveScanF32RowsWide, SelectiveScanF32ColumnsWide>(&p, 0);
+}
+
+/// What is in the batch decides about the kernel, and nothing about results.
+#[test]
+fn every_cut_gives_the_same_bits() {
+    let of = |states: usize, cut: Kernel| {
+        let channels = match cut {
+            Kernel::Narrow => 34,
+            Kernel::Alone => 3072,
+            _ => 8192,
+        };
+        let channels = if states > 16 && cut == Kernel::Alone {
+            34
+        } else {
+            channels
+        };
+        assert_eq!(Cut::new(states as u64, channels).unwrap().kernel, cut);
+        let p = full(Problem::new(
+            (channels as usize).div_ceil(34),
+            3,
+            34,
+            states,
+        ));
+        let all = match cut {
+            Kernel::Narrow => run::<f32, SelectiveScanF32RowsNarrow>(&p, false, 0),
+            Kernel::Alone => run::<f32, SelectiveScanF32RowsAlone>(&p, false, 0),
+            Kernel::Shared => run::<f32, SelectiveScanF32RowsShared>(&p, false, 0),
+            Kernel::Wide => run::<f32, SelectiveScanF32RowsWide>(&p, false, 0),
+        };
+        // The first sequence: inputs are drawn in order.
+        let bits = |values: Vec<f32>, len: usize| -> Vec<u32> {
+            values.into_iter().take(len).map(f32::to_bits).collect()
+        };
+        (bits(all.0, 3 * 34), bits(all.1, 34 * states))
+    };
+    for states in [9, 16] {
+        let narrow = of(states, Kernel::Narrow);
+        assert_eq!(of(states, Kernel::Alone), narrow);
+        assert_eq!(of(states, Kernel::Shared), narrow);
+    }
+    for states in [40, 100] {
+        assert_eq!(of(states, Kernel::Wide), of(states, Kernel::Alone));
+    }
 }
 
 #[test]
 fn sixteen_bit_elements() {
     for (seed, states) in [3, 16].into_iter().enumerate() {
         let p = full(Problem::new(2, 33, 24, states));
-        check::<bf16, SelectiveScanBf16Rows2, SelectiveScanBf16Columns2>(&p, seed as u64);
-        check::<f16, SelectiveScanF16Rows2, SelectiveScanF16Columns2>(&p, seed as u64);
+        check::<bf16, SelectiveScanBf16RowsNarrow, SelectiveScanBf16ColumnsNarrow>(&p, seed as u64);
+        check::<f16, SelectiveScanF16RowsNarrow, SelectiveScanF16ColumnsNarrow>(&p, seed as u64);
     }
     let p = full(Problem::new(1, 40, 5, 48));
-    check::<bf16, SelectiveScanBf16Rows4, SelectiveScanBf16Columns4>(&p, 0);
-    check::<f16, SelectiveScanF16Rows4, SelectiveScanF16Columns4>(&p, 0);
-    let p = full(Problem::new(1, 40, 5, 72));
-    check::<bf16, SelectiveScanBf16Rows8, SelectiveScanBf16Columns8>(&p, 0);
-    check::<f16, SelectiveScanF16Rows8, SelectiveScanF16Columns8>(&p, 0);
+    check::<bf16, SelectiveScanBf16RowsAlone, SelectiveScanBf16ColumnsAlone>(&p, 0);
+    check::<f16, SelectiveScanF16RowsAlone, SelectiveScanF16ColumnsAlone>(&p, 0);
+    let p = full(Problem::new(1, 40, 5, 140));
+    check::<bf16, SelectiveScanBf16RowsWide, SelectiveScanBf16ColumnsWide>(&p, 0);
+    check::<f16, SelectiveScanF16RowsWide, SelectiveScanF16ColumnsWide>(&p, 0);
 }
 
 #[test]
 fn lengths_around_a_tile() {
     for (seed, length) in [0, 1, 31, 32, 33, 64, 97].into_iter().enumerate() {
         let p = Problem::new(2, length, 3, 4);
-        check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, seed as u64);
+        check::<f32, SelectiveScanF32RowsNarrow, SelectiveScanF32ColumnsNarrow>(&p, seed as u64);
     }
 }
 
@@ -359,7 +409,7 @@ fn groups_share_matrices() {
             group_channels,
             ..Problem::new(2, 40, 0, 12)
         });
-        check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, 5);
+        check::<f32, SelectiveScanF32RowsNarrow, SelectiveScanF32ColumnsNarrow>(&p, 5);
     }
 }
 
@@ -369,7 +419,7 @@ fn packed_sequences() {
         offsets: Some(vec![0, 0, 1, 36, 36, 99, 100]),
         ..Problem::new(6, 100, 18, 6)
     });
-    check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, 3);
+    check::<f32, SelectiveScanF32RowsNarrow, SelectiveScanF32ColumnsNarrow>(&p, 3);
 }
 
 #[test]
@@ -380,14 +430,17 @@ fn without_softplus_and_with_plain_a() {
         ..Problem::new(1, 20, 5, 16)
     };
     // Steps of either sign: some states grow.
-    check::<f32, SelectiveScanF32Rows2, SelectiveScanF32Columns2>(&p, 0);
+    check::<f32, SelectiveScanF32RowsNarrow, SelectiveScanF32ColumnsNarrow>(&p, 0);
 }
 
 #[test]
 fn schedules_change_nothing() {
     let p = full(Problem::new(2, 75, 20, 16));
-    let first = run::<f32, SelectiveScanF32Rows2>(&p, false, 0);
+    let first = run::<f32, SelectiveScanF32RowsNarrow>(&p, false, 0);
     for seed in 1..8 {
-        assert_eq!(run::<f32, SelectiveScanF32Rows2>(&p, false, seed), first);
+        assert_eq!(
+            run::<f32, SelectiveScanF32RowsNarrow>(&p, false, seed),
+            first
+        );
     }
 }

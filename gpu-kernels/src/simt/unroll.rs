@@ -16,3 +16,12 @@ macro_rules! unroll {
         })*
     }};
 }
+
+/// [`unroll!`] for at most 8 turns: a fraction of the code to compile where such loops are nested.
+#[allow(unused_macros)] // Of some families.
+macro_rules! unroll_few {
+    ($count:expr, $index:ident => $body:block) => {{
+        const { assert!($count <= 8) };
+        unroll!(@each $count, $index => $body, 0 1 2 3 4 5 6 7)
+    }};
+}

@@ -84,18 +84,22 @@ pub trait Kernels: projection::ProjectionKernels {
     type CombineBackward: Entry<Params = CombineBackwardParams<Self>>;
     /// Gradients of the combine of rows of any width.
     type CombineBackwardAny: Entry<Params = CombineBackwardParams<Self>>;
-    /// Selective scan over `[B, L, D]`, 2 states a lane.
-    type SelectiveRows2: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 4 states a lane.
-    type SelectiveRows4: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 8 states a lane.
-    type SelectiveRows8: Entry<Params = SelectiveScanParams<Self>>;
-    /// Selective scan over `[B, D, L]`, 2 states a lane.
-    type SelectiveColumns2: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 4 states a lane.
-    type SelectiveColumns4: Entry<Params = SelectiveScanParams<Self>>;
-    /// The same, 8 states a lane.
-    type SelectiveColumns8: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, the kernel of that name.
+    type SelectiveRowsNarrow: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, the kernel of that name.
+    type SelectiveRowsAlone: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, the kernel of that name.
+    type SelectiveRowsShared: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, L, D]`, the kernel of that name.
+    type SelectiveRowsWide: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, the kernel of that name.
+    type SelectiveColumnsNarrow: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, the kernel of that name.
+    type SelectiveColumnsAlone: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, the kernel of that name.
+    type SelectiveColumnsShared: Entry<Params = SelectiveScanParams<Self>>;
+    /// Selective scan over `[B, D, L]`, the kernel of that name.
+    type SelectiveColumnsWide: Entry<Params = SelectiveScanParams<Self>>;
     /// One step of the selective scan, 2 states a lane.
     type SelectiveStep2: Entry<Params = SelectiveScanStepParams<Self>>;
     /// The same, 4 states a lane.
@@ -118,12 +122,14 @@ impl Kernels for f32 {
     type CombineAny = moe_kernels::CombineF32Any;
     type CombineBackward = moe_kernels::CombineBackwardF32;
     type CombineBackwardAny = moe_kernels::CombineBackwardF32Any;
-    type SelectiveRows2 = selective::SelectiveScanF32Rows2;
-    type SelectiveRows4 = selective::SelectiveScanF32Rows4;
-    type SelectiveRows8 = selective::SelectiveScanF32Rows8;
-    type SelectiveColumns2 = selective::SelectiveScanF32Columns2;
-    type SelectiveColumns4 = selective::SelectiveScanF32Columns4;
-    type SelectiveColumns8 = selective::SelectiveScanF32Columns8;
+    type SelectiveRowsNarrow = selective::SelectiveScanF32RowsNarrow;
+    type SelectiveRowsAlone = selective::SelectiveScanF32RowsAlone;
+    type SelectiveRowsShared = selective::SelectiveScanF32RowsShared;
+    type SelectiveRowsWide = selective::SelectiveScanF32RowsWide;
+    type SelectiveColumnsNarrow = selective::SelectiveScanF32ColumnsNarrow;
+    type SelectiveColumnsAlone = selective::SelectiveScanF32ColumnsAlone;
+    type SelectiveColumnsShared = selective::SelectiveScanF32ColumnsShared;
+    type SelectiveColumnsWide = selective::SelectiveScanF32ColumnsWide;
     type SelectiveStep2 = selective::SelectiveScanStepF32Lanes2;
     type SelectiveStep4 = selective::SelectiveScanStepF32Lanes4;
     type SelectiveStep8 = selective::SelectiveScanStepF32Lanes8;
@@ -143,12 +149,14 @@ impl Kernels for half::f16 {
     type CombineAny = moe_kernels::CombineF16Any;
     type CombineBackward = moe_kernels::CombineBackwardF16;
     type CombineBackwardAny = moe_kernels::CombineBackwardF16Any;
-    type SelectiveRows2 = selective::SelectiveScanF16Rows2;
-    type SelectiveRows4 = selective::SelectiveScanF16Rows4;
-    type SelectiveRows8 = selective::SelectiveScanF16Rows8;
-    type SelectiveColumns2 = selective::SelectiveScanF16Columns2;
-    type SelectiveColumns4 = selective::SelectiveScanF16Columns4;
-    type SelectiveColumns8 = selective::SelectiveScanF16Columns8;
+    type SelectiveRowsNarrow = selective::SelectiveScanF16RowsNarrow;
+    type SelectiveRowsAlone = selective::SelectiveScanF16RowsAlone;
+    type SelectiveRowsShared = selective::SelectiveScanF16RowsShared;
+    type SelectiveRowsWide = selective::SelectiveScanF16RowsWide;
+    type SelectiveColumnsNarrow = selective::SelectiveScanF16ColumnsNarrow;
+    type SelectiveColumnsAlone = selective::SelectiveScanF16ColumnsAlone;
+    type SelectiveColumnsShared = selective::SelectiveScanF16ColumnsShared;
+    type SelectiveColumnsWide = selective::SelectiveScanF16ColumnsWide;
     type SelectiveStep2 = selective::SelectiveScanStepF16Lanes2;
     type SelectiveStep4 = selective::SelectiveScanStepF16Lanes4;
     type SelectiveStep8 = selective::SelectiveScanStepF16Lanes8;
@@ -168,12 +176,14 @@ impl Kernels for half::bf16 {
     type CombineAny = moe_kernels::CombineBf16Any;
     type CombineBackward = moe_kernels::CombineBackwardBf16;
     type CombineBackwardAny = moe_kernels::CombineBackwardBf16Any;
-    type SelectiveRows2 = selective::SelectiveScanBf16Rows2;
-    type SelectiveRows4 = selective::SelectiveScanBf16Rows4;
-    type SelectiveRows8 = selective::SelectiveScanBf16Rows8;
-    type SelectiveColumns2 = selective::SelectiveScanBf16Columns2;
-    type SelectiveColumns4 = selective::SelectiveScanBf16Columns4;
-    type SelectiveColumns8 = selective::SelectiveScanBf16Columns8;
+    type SelectiveRowsNarrow = selective::SelectiveScanBf16RowsNarrow;
+    type SelectiveRowsAlone = selective::SelectiveScanBf16RowsAlone;
+    type SelectiveRowsShared = selective::SelectiveScanBf16RowsShared;
+    type SelectiveRowsWide = selective::SelectiveScanBf16RowsWide;
+    type SelectiveColumnsNarrow = selective::SelectiveScanBf16ColumnsNarrow;
+    type SelectiveColumnsAlone = selective::SelectiveScanBf16ColumnsAlone;
+    type SelectiveColumnsShared = selective::SelectiveScanBf16ColumnsShared;
+    type SelectiveColumnsWide = selective::SelectiveScanBf16ColumnsWide;
     type SelectiveStep2 = selective::SelectiveScanStepBf16Lanes2;
     type SelectiveStep4 = selective::SelectiveScanStepBf16Lanes4;
     type SelectiveStep8 = selective::SelectiveScanStepBf16Lanes8;

@@ -5,7 +5,8 @@ use crate::buffer::Buffer;
 use crate::dtype::{Data, Element};
 use crate::error::{Error, Result};
 use crate::ops::{Layout, SelectiveScan, SelectiveScanArgs};
-use gpu_kernels::selective_scan::{SelectiveScanParams, options, policy};
+use gpu_kernels::selective_scan::policy::{self, Kernel};
+use gpu_kernels::selective_scan::{SelectiveScanParams, options};
 use gpu_kernels::simt::Global;
 
 const NAME: &str = "selective scan";
@@ -22,6 +23,7 @@ pub(crate) fn run<T: Element>(
     let too_large = || too_large(NAME, op);
     let launch = policy::launch(
         sequences as u64,
+        op.length as u64,
         op.groups as u64,
         (op.channels / op.groups) as u64,
         op.state as u64,
@@ -31,13 +33,31 @@ pub(crate) fn run<T: Element>(
     let params = params(op, &args, sequences, &launch).ok_or_else(too_large)?;
     check(op, &params, &args)?;
     let shape = launch.shape;
-    match (op.layout, launch.cut.lane_states) {
-        (Layout::Bld, 2) => device.launch::<<T as Kernels>::SelectiveRows2>(shape, params),
-        (Layout::Bld, 4) => device.launch::<<T as Kernels>::SelectiveRows4>(shape, params),
-        (Layout::Bld, _) => device.launch::<<T as Kernels>::SelectiveRows8>(shape, params),
-        (Layout::Bdl, 2) => device.launch::<<T as Kernels>::SelectiveColumns2>(shape, params),
-        (Layout::Bdl, 4) => device.launch::<<T as Kernels>::SelectiveColumns4>(shape, params),
-        (Layout::Bdl, _) => device.launch::<<T as Kernels>::SelectiveColumns8>(shape, params),
+    match (op.layout, launch.cut.kernel) {
+        (Layout::Bld, Kernel::Narrow) => {
+            device.launch::<<T as Kernels>::SelectiveRowsNarrow>(shape, params)
+        }
+        (Layout::Bld, Kernel::Alone) => {
+            device.launch::<<T as Kernels>::SelectiveRowsAlone>(shape, params)
+        }
+        (Layout::Bld, Kernel::Shared) => {
+            device.launch::<<T as Kernels>::SelectiveRowsShared>(shape, params)
+        }
+        (Layout::Bld, Kernel::Wide) => {
+            device.launch::<<T as Kernels>::SelectiveRowsWide>(shape, params)
+        }
+        (Layout::Bdl, Kernel::Narrow) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsNarrow>(shape, params)
+        }
+        (Layout::Bdl, Kernel::Alone) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsAlone>(shape, params)
+        }
+        (Layout::Bdl, Kernel::Shared) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsShared>(shape, params)
+        }
+        (Layout::Bdl, Kernel::Wide) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsWide>(shape, params)
+        }
     }
 }
 
@@ -68,6 +88,8 @@ fn params<T: Element>(
         channel_blocks: launch.channel_blocks,
         states: op.state as u32,
         log2_lanes: launch.cut.log2_lanes,
+        log2_channels: launch.cut.log2_channels(),
+        padding: 0,
         options: flags(op.softplus, args.a.is_log()),
     })
 }
