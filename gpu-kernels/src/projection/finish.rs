@@ -37,7 +37,7 @@ pub(super) unsafe fn write<T: Operand>(
     let rows = (params.rows - first_row).min(u64::from(TILE_ROWS)) as u32;
     let part = params.part(column);
     let within = column - part.first;
-    let whole = within + 4 <= part.outputs && (within | part.outputs) % 4 == 0;
+    let whole = within + 4 <= part.outputs && (within | part.outputs).is_multiple_of(4);
     // SAFETY: sums of the tile; rows and columns of the parts.
     unsafe {
         let mut bias = [0.0; 4];

@@ -65,7 +65,7 @@ impl Method {
     /// For rows of `inputs` elements of `size` bytes. Depends on nothing else, so that a row
     /// is rounded the same way whatever else is in the batch.
     pub const fn new(inputs: u64, size: u32) -> Self {
-        if inputs % (16 / size as u64) == 0 && inputs < MOST_INPUTS {
+        if inputs.is_multiple_of(16 / size as u64) && inputs < MOST_INPUTS {
             Self::Matrix
         } else {
             Self::Plain

@@ -13,6 +13,9 @@ use crate::simt::thread::thread_idx_x;
 pub const THREADS: u32 = 256;
 const LOG2_THREADS: u32 = THREADS.ilog2();
 
+/// Gate and input of a map.
+pub type Map<R> = (<R as Ring>::Value, <R as Ring>::Value);
+
 /// Bytes for what the whole block agrees on.
 const HEADER_BYTES: u32 = 96;
 
@@ -160,7 +163,7 @@ impl<R: Ring, const V: usize> Board<R, V> {
     /// After the barrier behind [`put_map`](Self::put_map); `lane < lanes`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn compose(&self, lane: u32, v: usize) -> Option<(R::Value, R::Value)> {
+    pub unsafe fn compose(&self, lane: u32, v: usize) -> Option<Map<R>> {
         // SAFETY: every slot was written before the barrier.
         unsafe {
             let mut map = Composed::<R>::start();
@@ -188,7 +191,7 @@ impl<R: Ring, const V: usize> Board<R, V> {
         lane: u32,
         v: usize,
         state: R::Value,
-    ) -> (Option<(R::Value, R::Value)>, Option<R::Value>) {
+    ) -> (Option<Map<R>>, Option<R::Value>) {
         let mut map = Composed::<R>::start();
         let (mut state, mut sound, mut segment) = (state, true, 0);
         while segment < self.segments() {

@@ -23,7 +23,7 @@ const LN_1P: [f32; 10] = [
     0.106_036_42,
     -0.056_959_413,
     0.019_851_4,
-    -0.003_244_011_9,
+    -0.003_244_012,
 ];
 
 /// e^v for v from -128 to 88: `ex2.approx` with the rounding of its argument made good, so
@@ -53,7 +53,7 @@ pub(super) fn softplus(v: f32) -> f32 {
 #[inline(always)]
 pub(super) fn exponent_rate(a: f32, is_log: bool) -> f32 {
     if is_log && !a.is_nan() {
-        -exp(a.max(-128.0).min(88.0)) * LOG2_E
+        -exp(a.clamp(-128.0, 88.0)) * LOG2_E
     } else {
         (a * LOG2_E).clamp(-f32::MAX, f32::MAX)
     }
@@ -96,7 +96,7 @@ pub(super) fn add_shares<const S: usize, const ALL: bool>(
 ) {
     let group = TREE / S;
     unroll_few!(4, first => {
-        if first % group == 0 && (ALL || lane + (first as u32) < lanes) {
+        if first.is_multiple_of(group) && (ALL || lane + (first as u32) < lanes) {
             let mut members = [0.0; 4];
             unroll_few!(4, i => {
                 let l = first + i;
@@ -112,5 +112,5 @@ pub(super) fn add_shares<const S: usize, const ALL: bool>(
 /// z / (1 + e^-z).
 #[inline(always)]
 pub(super) fn silu(z: f32) -> f32 {
-    z * rcp_approx(1.0 + exp((-z).max(-128.0).min(88.0)))
+    z * rcp_approx(1.0 + exp((-z).clamp(-128.0, 88.0)))
 }

@@ -123,13 +123,11 @@ pub unsafe fn scan<
         let mut turn = 0;
         while turn < tiles + 2 {
             let buffer = turn & 1;
-            if scans {
-                if turn > 0 && turn <= tiles {
-                    if full {
-                        lane.scan::<true, AHEAD>(buffer ^ 1);
-                    } else {
-                        lane.scan::<false, false>(buffer ^ 1);
-                    }
+            if scans && turn > 0 && turn <= tiles {
+                if full {
+                    lane.scan::<true, AHEAD>(buffer ^ 1);
+                } else {
+                    lane.scan::<false, false>(buffer ^ 1);
                 }
             }
             if finishes {

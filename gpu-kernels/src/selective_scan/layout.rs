@@ -183,7 +183,7 @@ impl<T: Packed> Layout for Rows<T> {
             );
             let mut shares = [[[0.0; 4]; 4]; 32];
             unroll_few!(ELEMENTS / 4, i => {
-                let quad = Self::step(place, 4 * i) / 4 ^ first_turn;
+                let quad = (Self::step(place, 4 * i) / 4) ^ first_turn;
                 unroll_few!(4, l => {
                     let l_turn = turn(l as u32, place.steps);
                     let at = row + l as u32 * place.steps + ((quad ^ l_turn) << 2);

@@ -127,12 +127,12 @@ impl Inputs {
                     };
                     let x = f64::from(self.x[at]);
                     let mut sum = option(self.d_skip[channel]) * x;
-                    for n in 0..states {
+                    for (n, state) in h.iter_mut().enumerate().take(states) {
                         let a = f64::from(self.a[channel * states + n]);
                         let a = if p.log { -a.exp() } else { a };
                         let matrix = (row * p.groups + group) * states + n;
-                        h[n] = (delta * a).exp() * h[n] + delta * x * f64::from(self.b[matrix]);
-                        sum += f64::from(self.c[matrix]) * h[n];
+                        *state = (delta * a).exp() * *state + delta * x * f64::from(self.b[matrix]);
+                        sum += f64::from(self.c[matrix]) * *state;
                     }
                     let z = f64::from(self.z[at]);
                     y[at] = if p.full {
