@@ -123,7 +123,12 @@ pub fn run(args: Args) -> Result<()> {
         report.errors.extend(missing_entries(&found));
     }
     if !args.no_ptxas {
-        assemble(&find_ptxas(&workspace, args.ptxas)?, &files, &mut report)?;
+        assemble(
+            &find_ptxas(&workspace, args.ptxas)?,
+            &files,
+            part,
+            &mut report,
+        )?;
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -296,7 +301,12 @@ fn find_ptxas(workspace: &Workspace, given: Option<PathBuf>) -> Result<ptxas::As
 }
 
 /// Assembles every file for every architecture that can run it.
-fn assemble(ptxas: &ptxas::Assembler, files: &[File], report: &mut Report) -> Result<()> {
+fn assemble(
+    ptxas: &ptxas::Assembler,
+    files: &[File],
+    part: &snapshot::Part,
+    report: &mut Report,
+) -> Result<()> {
     let mut work = Vec::new();
     for file in files {
         let number = file.ptx.target.strip_prefix("sm_");
@@ -333,6 +343,7 @@ fn assemble(ptxas: &ptxas::Assembler, files: &[File], report: &mut Report) -> Re
             let known = gpu_kernels::FAMILIES.iter().flat_map(|f| f.entries);
             let bounds = known.filter(|e| e.name == entry).map(|e| e.bounds).next();
             let row = AssembledRow {
+                spills_ok: part.spills_ok(&entry),
                 module: file.module.clone(),
                 entry,
                 ptx: file.ptx.target.clone(),

@@ -59,6 +59,8 @@ pub struct AssembledRow {
     /// Registers it may take, by its launch bounds; none for a kernel that is no entry
     /// point of gpu-kernels.
     pub register_budget: Option<u32>,
+    /// Bytes that it may spill.
+    pub spills_ok: u32,
 }
 
 impl AssembledRow {
@@ -66,13 +68,13 @@ impl AssembledRow {
     pub fn fault(&self) -> Option<String> {
         let usage = &self.usage;
         let mut faults = Vec::new();
-        if usage.spill_stores + usage.spill_loads > 0 {
+        if usage.spill_stores.max(usage.spill_loads) > self.spills_ok {
             faults.push(format!(
                 "spills {} bytes of stores and {} of loads",
                 usage.spill_stores, usage.spill_loads
             ));
         }
-        if usage.stack > 0 {
+        if usage.stack > self.spills_ok {
             faults.push(format!("has a stack frame of {} bytes", usage.stack));
         }
         if let Some(budget) = self.register_budget.filter(|&b| usage.registers > b) {

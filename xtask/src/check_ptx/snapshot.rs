@@ -39,8 +39,21 @@ pub struct Entry {
     /// Warp operations that are right although lanes are missing. Written by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub divergent_ok: Vec<Exception>,
+    /// What ptxas may spill. Written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spills_ok: Option<Spills>,
     /// By architecture.
     pub counts: BTreeMap<String, Counts>,
+}
+
+/// Spills that do no harm.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spills {
+    /// The most bytes of stores, of loads and of the stack, each, on any architecture.
+    pub bytes: u32,
+    /// Why they do no harm.
+    pub why: String,
 }
 
 /// A warp operation whose mask names the lanes that are there.
@@ -98,6 +111,12 @@ impl Snapshot {
 }
 
 impl Part {
+    /// Bytes that an entry point may spill.
+    pub fn spills_ok(&self, entry: &str) -> u32 {
+        let spills = self.entries.get(entry).and_then(|e| e.spills_ok.as_ref());
+        spills.map_or(0, |spills| spills.bytes)
+    }
+
     /// Takes over what was found. Entry points that no longer exist go if `complete`;
     /// exceptions stay.
     pub fn accept(&mut self, found: &Found, complete: bool, compiler: &str, reason: &str) {

@@ -11,7 +11,20 @@ fn row(usage: Usage, register_budget: Option<u32>) -> AssembledRow {
         architecture: 90,
         usage,
         register_budget,
+        spills_ok: 0,
     }
+}
+
+#[test]
+fn spills_within_the_exception_pass() {
+    let row = |spills| AssembledRow {
+        spills_ok: 16,
+        ..row(usage(64, spills, spills), Some(64))
+    };
+    assert_eq!(row(16).fault(), None);
+    let fault = row(17).fault().unwrap();
+    assert!(fault.contains("spills 17 bytes"), "{fault}");
+    assert!(fault.contains("stack frame of 17 bytes"), "{fault}");
 }
 
 fn usage(registers: u32, spill_stores: u32, stack: u32) -> Usage {
