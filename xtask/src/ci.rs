@@ -50,7 +50,10 @@ pub fn run(args: Args) -> Result<()> {
     })?;
     if !args.no_test {
         timed("tests", || test::run(test::Args::default()))?;
-        timed("PTX", || check_ptx::run(check_ptx::Args::default()))?;
+        timed(
+            "PTX",
+            || check_ptx::run(check_ptx::Args::own_architecture()),
+        )?;
     }
     step(format_args!(
         "all passed in {:.0} s",

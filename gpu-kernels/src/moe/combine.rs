@@ -12,7 +12,7 @@
 use super::CombineParams;
 use super::packet::{Floats, MOST, Packet};
 use super::policy::combine::THREADS;
-use super::rank::of_lane;
+use super::rank::{of_lane, warp_in_team};
 use super::slots::{NO_ROW, check_offsets, fetch_offsets, find};
 use super::status;
 use crate::simt::Shared;
@@ -45,7 +45,7 @@ pub unsafe fn combine<P: Packet, const COLUMNS: usize, const COPIES: usize>(
         let out = token as usize * p.row_units as usize;
         let mut unit = start + (thread & (step - 1));
         // The same for all lanes, of whom the last may have one turn less to do.
-        let mut turn = unit - lane_id();
+        let mut turn = start + warp_in_team(p.log2_team);
         while turn < end {
             let mut sums = [[-0.0f32; MOST]; COLUMNS];
             let mut left = kept;

@@ -17,7 +17,7 @@
 use super::DispatchParams;
 use super::copy::Unit;
 use super::policy::dispatch::THREADS;
-use super::rank::of_lane;
+use super::rank::{of_lane, warp_in_team};
 use super::slots::NO_ROW;
 use super::status;
 use crate::simt::Global;
@@ -171,7 +171,7 @@ impl<V: Copy, const AT_ONCE: usize> Task<V, AT_ONCE> {
         let mut values = self.values;
         let mut at = span.first;
         // The same for all lanes, of whom the last may have one turn less to do.
-        let mut turn = at - lane_id();
+        let mut turn = block_idx_y() * p.chunk + warp_in_team(p.log2_team);
         while turn < span.end {
             let mut left = kept;
             while left != 0 {

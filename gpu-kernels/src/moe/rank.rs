@@ -283,3 +283,12 @@ impl<const ITEMS: usize> Ids<ITEMS> {
 pub fn of_lane(value: u32, lane: u32) -> u32 {
     shuffle_idx::<32, u32>(FULL_MASK, value, lane)
 }
+
+/// The first thread of this warp, counted in its team of `2^log2_team` threads, at least a
+/// warp: the same for all lanes, and so that the PTX shows it.
+#[inline(always)]
+pub fn warp_in_team(log2_team: u32) -> u32 {
+    let log2_warp = WARP_SIZE.ilog2();
+    let warps = 1 << (log2_team - log2_warp);
+    ((thread_idx_x() >> log2_warp) & (warps - 1)) << log2_warp
+}

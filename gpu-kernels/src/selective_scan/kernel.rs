@@ -20,7 +20,7 @@ use super::layout::Layout;
 use super::matrices::Matrices;
 use super::params::options;
 use super::policy::{SharedLayout, steps};
-use crate::simt::thread::{block_idx_x, sync_threads, thread_idx_x};
+use crate::simt::thread::{block_idx_x, sync_threads_or, thread_idx_x};
 use crate::simt::{Global, async_copy};
 
 /// # Safety
@@ -121,7 +121,8 @@ pub unsafe fn scan<
         }
         // In turn t, tile t is prepared, t - 1 scanned, t - 2 finished.
         let mut turn = 0;
-        while turn < tiles + 2 {
+        let mut more = true;
+        while more {
             let buffer = turn & 1;
             if scans && turn > 0 && turn <= tiles {
                 if full {
@@ -166,8 +167,9 @@ pub unsafe fn scan<
                     async_copy::commit();
                 }
             }
-            sync_threads();
             turn += 1;
+            // A vote, so that the PTX shows that all threads agree.
+            more = sync_threads_or(turn < tiles + 2);
         }
 
         if !params.final_state.is_null() {

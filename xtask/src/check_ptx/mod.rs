@@ -60,9 +60,23 @@ pub struct Args {
     /// Read the PTX only; do not assemble it.
     #[arg(long)]
     no_ptxas: bool,
+    /// Assemble each file for its own architecture only, not for all later ones, too: some
+    /// eight times faster.
+    #[arg(long, conflicts_with = "no_ptxas")]
+    own_architecture: bool,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// Everything, each file assembled for its own architecture.
+    pub fn own_architecture() -> Self {
+        Self {
+            own_architecture: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// Where the PTX is and who made it.
@@ -126,6 +140,7 @@ pub fn run(args: Args) -> Result<()> {
         assemble(
             &find_ptxas(&workspace, args.ptxas)?,
             &files,
+            args.own_architecture,
             part,
             &mut report,
         )?;
@@ -300,10 +315,11 @@ fn find_ptxas(workspace: &Workspace, given: Option<PathBuf>) -> Result<ptxas::As
     ptxas::Assembler::new(program)
 }
 
-/// Assembles every file for every architecture that can run it.
+/// Assembles every file for every architecture that can run it, or only for its `own`.
 fn assemble(
     ptxas: &ptxas::Assembler,
     files: &[File],
+    own: bool,
     part: &snapshot::Part,
     report: &mut Report,
 ) -> Result<()> {
@@ -317,7 +333,8 @@ fn assemble(
                 file.ptx.target
             )
         })?;
-        let architectures = ptxas.architectures.iter().filter(|&&a| a >= oldest);
+        let architectures = ptxas.architectures.iter();
+        let architectures = architectures.filter(|&&a| if own { a == oldest } else { a >= oldest });
         work.extend(architectures.map(|&architecture| (file, architecture)));
     }
     step(format_args!(
