@@ -5,14 +5,14 @@
 //!
 //! With u = 2^-24. E(v) is the bound on the error of a computed v.
 //!
-//! - An exponential, softplus or sigmoid is off by [`FUNCTION`] u relatively, and as if its
-//!   argument had been rounded [`ARGUMENT`] times (a bias added, a factor log2(e) rounded
+//! - An exponential, softplus or sigmoid is off by `FUNCTION` u relatively, and as if its
+//!   argument had been rounded `ARGUMENT` times (a bias added, a factor log2(e) rounded
 //!   and multiplied); where the result is below the smallest normal number it may be zero.
 //!   So `E(delta') = ARGUMENT*u*|s|*sigmoid(s) + FUNCTION*u*delta' + tiny`, s the argument.
 //! - `A = -exp(A_log)` is off by `(FUNCTION + ARGUMENT*|A_log|)*u` relatively.
 //! - The exponent `p = delta'*A` is off by `E(p) = |A|*E(delta') + |p|*(that + SUM*u)`. A
 //!   backend that splits L takes the product of the decays of a chunk as one exponential,
-//!   of `A * sum(delta')`; a sum in a tree or in runs is off by at most [`SUM`] u relatively
+//!   of `A * sum(delta')`; a sum in a tree or in runs is off by at most `SUM` u relatively
 //!   (all delta' >= 0), and that share falls on each step.
 //! - `a = exp(p)`: `E(a) = a*(e^E(p) - 1) + a*FUNCTION*u*e^E(p) + tiny`.
 //! - `v = delta'*x*B`: `E(v) = |x*B|*E(delta') + 2u*|v|`.
