@@ -1,14 +1,13 @@
 //! A tile in its chain: the state before it, from what the tiles before it have published.
 
-use super::LinearScanParams;
 use super::kernel::Worker;
 use super::place::Job;
 use crate::scan::access::{Access, Number};
 use crate::scan::block::THREADS;
 use crate::scan::lookback::Link;
-use crate::simt::Word;
 use crate::simt::thread::{sync_threads, sync_threads_or, thread_idx_x};
 use crate::simt::warp::{self, FULL_MASK};
+use crate::simt::{Global, Word};
 
 /// Word of the board's header: how far a look-back has to step.
 const BACK: u32 = 17;
@@ -55,7 +54,7 @@ impl<A: Access<V>, const V: usize, const GRADIENTS: bool> Worker<A, V, GRADIENTS
                             link.state_before::<A::Ring>(channel + v as u32, back)
                         } else {
                             let channel = self.channel(job.group) + u64::from(channel) + v as u64;
-                            initial::<A, V>(params, job.sequence, channel)
+                            initial::<A, V>(params.h0, params.channels, job.sequence, channel)
                         };
                     });
                 }
@@ -79,18 +78,22 @@ impl<A: Access<V>, const V: usize, const GRADIENTS: bool> Worker<A, V, GRADIENTS
     }
 }
 
-/// The state of a channel before the sequence's first step.
+/// The state of a channel that `h0`, `[sequences, channels]`, gives; zero without it.
+///
+/// # Safety
+/// `h0` is null or has `channels` numbers for the sequence.
 #[inline(always)]
 #[track_caller]
 pub(super) unsafe fn initial<A: Access<V>, const V: usize>(
-    params: &LinearScanParams<A::Element>,
+    h0: Global<f32>,
+    channels: u64,
     sequence: u32,
     channel: u64,
 ) -> Number<A, V> {
-    if params.h0.is_null() || channel >= params.channels {
+    if h0.is_null() || channel >= channels {
         return Word::from_bits(0);
     }
-    let at = u64::from(sequence) * params.channels + channel;
-    // SAFETY: `sequence` and `channel` are in range.
-    unsafe { params.h0.cast::<Number<A, V>>().load(at as usize) }
+    let at = u64::from(sequence) * channels + channel;
+    // SAFETY: the caller's promise.
+    unsafe { h0.cast::<Number<A, V>>().load(at as usize) }
 }

@@ -1,6 +1,7 @@
 //! What a thread of the gradient scan needs from beyond its segment: the gate one step
 //! before it and the state of the forward scan one step behind it.
 
+use super::chain::initial;
 use super::kernel::Worker;
 use super::place::{Job, view};
 use crate::scan::access::{Access, Number};
@@ -123,25 +124,16 @@ impl<A: Access<V>, const V: usize, const GRADIENTS: bool> Worker<A, V, GRADIENTS
             if job.last && left > 0 && (left - 1) >> params.log2_steps == segment {
                 edges.end = (left - 1) & (own.steps - 1);
                 let channel = self.channel(job.group) + u64::from(lane) * V as u64;
+                // Behind the last step stands the forward scan's initial state.
+                let h0 = self.gradients.h0;
                 unroll!(V, v => {
-                    edges.behind[v] = self.behind(job.sequence, channel + v as u64);
+                    let channel = channel + v as u64;
+                    edges.behind[v] =
+                        initial::<A, V>(h0, params.channels, job.sequence, channel);
                 });
             }
         }
         edges
-    }
-
-    /// The forward scan's initial state, which stands behind the gradient scan's last step.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn behind(&self, sequence: u32, channel: u64) -> Number<A, V> {
-        let h0 = self.gradients.h0;
-        if h0.is_null() || channel >= self.params.channels {
-            return crate::simt::Word::from_bits(0);
-        }
-        let at = u64::from(sequence) * self.params.channels + channel;
-        // SAFETY: `sequence` and `channel` are in range.
-        unsafe { h0.cast::<Number<A, V>>().load(at as usize) }
     }
 
     /// Scans this thread's segment from `state`; returns the last state, unrounded.

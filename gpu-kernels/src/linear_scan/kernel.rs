@@ -181,7 +181,7 @@ impl<A: Access<V>, const V: usize, const GRADIENTS: bool> Worker<A, V, GRADIENTS
                         asked[v] = link.ask(channel + v as u32);
                     } else {
                         let channel = first_channel + v as u64;
-                        states[v] = initial::<A, V>(params, job.sequence, channel);
+                        states[v] = initial::<A, V>(params.h0, params.channels, job.sequence, channel);
                     }
                 });
             }

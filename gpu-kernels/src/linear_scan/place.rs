@@ -207,7 +207,7 @@ impl Job {
         ]
     }
 
-    /// What [`to_words`](Self::to_words) wrote, or `None` for [`NO_JOB`].
+    /// What [`to_words`](Self::to_words) wrote.
     #[inline(always)]
     pub(super) fn from_words<A: Access<V>, const V: usize>(
         params: &LinearScanParams<A::Element>,

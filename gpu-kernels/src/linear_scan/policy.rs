@@ -7,8 +7,8 @@ use crate::simt::{LaunchShape, Multiprocessors};
 /// Threads of a block.
 pub const BLOCK: u32 = THREADS;
 
-/// Blocks that should fit on a multiprocessor. A block works on a tile of 64 KB for about
-/// 8 us, most of it waiting; three of them keep enough bytes under way. The gradient scan
+/// Blocks that should fit on a multiprocessor. A block has a tile of 64 KB for about
+/// 10 us, most of it waiting; three of them keep enough bytes under way. The gradient scan
 /// has three arrays of a tile in shared memory, so two fit. Tiles of any size of two 16-bit
 /// channels a lane take more registers than so many blocks leave.
 pub const fn blocks(rows: bool, size: u32, full: bool, backward: bool) -> u32 {

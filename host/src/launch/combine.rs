@@ -1,7 +1,7 @@
 //! Combine on a device that runs kernels, and the gradient of the dispatch, which is one.
 
 use super::moe::{Counts, covers, slot_arrays, too_large, words};
-use super::{Kernels, Launcher};
+use super::{Kernels, Launcher, optional};
 use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::Result;
@@ -81,7 +81,7 @@ pub(super) fn launch<T: Element>(
     let params = CombineParams {
         packed: packed.global(),
         out: out.global(),
-        weights: weights.map_or(Global::null(), Buffer::global),
+        weights: optional(weights),
         rows: source.rows,
         owners: source.owners,
         status: words(status),

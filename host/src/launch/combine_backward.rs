@@ -1,14 +1,12 @@
 //! Combine backward on a device that runs kernels.
 
 use super::moe::{Counts, covers, places, too_large, words};
-use super::{Kernels, Launcher};
-use crate::buffer::Buffer;
+use super::{Kernels, Launcher, optional};
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::ops::{CombineBackward, CombineBackwardArgs, Index};
 use gpu_kernels::moe::CombineBackwardParams;
 use gpu_kernels::moe::policy::combine as policy;
-use gpu_kernels::simt::Global;
 
 /// Bytes of scratch memory of one run with `Slots`.
 pub(crate) fn workspace_bytes(op: &CombineBackward) -> Result<usize> {
@@ -49,13 +47,10 @@ pub(crate) fn run<T: Element, I: Index>(
         policy::backward(counts.entries, counts.rows).ok_or_else(|| too_large(&sizes))?;
     let params = CombineBackwardParams {
         grad_out: args.grad_out.global(),
-        packed: args.packed.map_or(Global::null(), Buffer::global),
+        packed: optional(args.packed),
         grad_packed: args.grad_packed.global(),
-        weights: args.weights.map_or(Global::null(), Buffer::global),
-        grad_weights: args
-            .grad_weights
-            .as_ref()
-            .map_or(Global::null(), |buffer| buffer.global()),
+        weights: optional(args.weights),
+        grad_weights: optional(args.grad_weights.as_deref()),
         rows: places.rows,
         sources: places.sources,
         status: words(args.status),

@@ -1,13 +1,14 @@
 //! Linear scan on a device that runs kernels.
 
-use super::{Kernels, Launcher};
-use crate::buffer::Buffer;
-use crate::dtype::{Data, Element};
-use crate::error::{Error, Result};
-use crate::ops::{Layout, LinearScan, LinearScanArgs};
+use super::{Kernels, Launcher, covers, optional, too_large};
+use crate::dtype::Element;
+use crate::error::Result;
+use crate::ops::{Layout, LinearScan, LinearScanArgs, SequenceOffsets};
 use gpu_kernels::linear_scan::policy::{self, Orientation, Work};
 use gpu_kernels::linear_scan::{LinearScanParams, MODULE};
-use gpu_kernels::simt::Global;
+use gpu_kernels::simt::{Global, Plain};
+
+const NAME: &str = "linear scan";
 
 pub(crate) fn run<T: Element>(
     op: &LinearScan,
@@ -19,8 +20,9 @@ pub(crate) fn run<T: Element>(
         return Ok(());
     }
     let work = work::<T>(op, sequences, args.offsets.is_some());
-    let launch = policy::launch(&work, device.multiprocessors()).ok_or_else(|| too_large(op))?;
-    let params = params(op, &args, sequences, &launch).ok_or_else(|| too_large(op))?;
+    let launch =
+        policy::launch(&work, device.multiprocessors()).ok_or_else(|| too_large(NAME, op))?;
+    let params = params(op, &args, sequences, &launch).ok_or_else(|| too_large(NAME, op))?;
     check(op, &params, &args)?;
     let scratch = scratch(op, device, MODULE, &launch)?;
     let params = LinearScanParams { scratch, ..params };
@@ -55,7 +57,7 @@ pub(super) fn scratch(
     launch: &policy::Launch,
 ) -> Result<Global<u64>> {
     let bytes = usize::try_from(launch.scratch_words.saturating_mul(8));
-    match bytes.map_err(|_| too_large(op))? {
+    match bytes.map_err(|_| too_large(NAME, op))? {
         0 => Ok(Global::null()),
         bytes => Ok(device.scratch(module, bytes)?.cast()),
     }
@@ -84,16 +86,28 @@ fn params<T: Element>(
 ) -> Option<LinearScanParams<T>> {
     Some(LinearScanParams {
         a: args.a.global(),
-        b: args.b.map_or_else(|| args.h.global(), Buffer::global),
+        b: args.b.unwrap_or(&*args.h).global(),
         h: args.h.global(),
-        h0: args.h0.map_or(Global::null(), Buffer::global),
-        final_state: args
-            .final_state
-            .as_ref()
-            .map_or(Global::null(), |state| state.global()),
-        offsets: args
-            .offsets
-            .map_or(Global::null(), |offsets| offsets.buffer().global()),
+        h0: optional(args.h0),
+        final_state: optional(args.final_state.as_deref()),
+        offsets: optional(args.offsets.map(SequenceOffsets::buffer)),
+        ..sizes(op, sequences, launch)?
+    })
+}
+
+/// The sizes, and no array; `None` if there are too many sequences.
+pub(super) fn sizes<T: Plain>(
+    op: &LinearScan,
+    sequences: usize,
+    launch: &policy::Launch,
+) -> Option<LinearScanParams<T>> {
+    Some(LinearScanParams {
+        a: Global::null(),
+        b: Global::null(),
+        h: Global::null(),
+        h0: Global::null(),
+        final_state: Global::null(),
+        offsets: Global::null(),
         scratch: Global::null(),
         length: op.length as u64,
         channels: op.channels as u64,
@@ -115,80 +129,27 @@ fn check<T: Element>(
     params: &LinearScanParams<T>,
     args: &LinearScanArgs<'_, T>,
 ) -> Result<()> {
-    let required = params.required().ok_or_else(|| too_large(op))?;
-    covers("a", args.a, required.elements)?;
-    if let Some(b) = args.b {
-        covers("b", b, required.elements)?;
-    }
-    covers("h", args.h, required.elements)?;
-    if let Some(h0) = args.h0 {
-        covers("h0", h0, required.states)?;
-    }
-    if let Some(state) = &args.final_state {
-        covers("final_state", state, required.states)?;
-    }
-    match args.offsets {
-        Some(offsets) => covers("cu_seqlens", offsets.buffer(), required.offsets),
-        None => Ok(()),
-    }
-}
-
-pub(super) fn covers<U: Data>(
-    argument: &'static str,
-    buffer: &Buffer<U>,
-    required: u64,
-) -> Result<()> {
-    if buffer.len() as u64 >= required {
-        return Ok(());
-    }
-    Err(Error::Length {
-        operation: "linear scan",
-        argument,
-        found: buffer.len(),
-        expected: usize::try_from(required).unwrap_or(usize::MAX),
-        shape: "what the kernel accesses".to_owned(),
-    })
-}
-
-pub(super) fn too_large(op: &LinearScan) -> Error {
-    Error::TooLarge {
-        operation: "linear scan",
-        shape: format!("{op:?}"),
-    }
+    let required = params.required().ok_or_else(|| too_large(NAME, op))?;
+    covers(NAME, "a", Some(args.a), required.elements)?;
+    covers(NAME, "b", args.b, required.elements)?;
+    covers(NAME, "h", Some(&*args.h), required.elements)?;
+    covers(NAME, "h0", args.h0, required.states)?;
+    covers(
+        NAME,
+        "final_state",
+        args.final_state.as_deref(),
+        required.states,
+    )?;
+    let offsets = args.offsets.map(SequenceOffsets::buffer);
+    covers(NAME, "cu_seqlens", offsets, required.offsets)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Device;
-    use crate::ops::SequenceOffsets;
-    use gpu_kernels::simt::{Entry, LaunchShape, Multiprocessors};
+    use crate::launch::recorder::{Launch, Recorder};
     use half::{bf16, f16};
-    use std::any::Any;
-    use std::cell::RefCell;
-
-    type Launch = (&'static str, LaunchShape, Box<dyn Any>);
-
-    /// Notes launches instead of running them.
-    #[derive(Default)]
-    struct Recorder(RefCell<Vec<Launch>>);
-
-    impl Launcher for Recorder {
-        fn launch<K: Entry>(&self, shape: LaunchShape, params: K::Params) -> Result<()> {
-            let launch = (K::INFO.name, shape, Box::new(params) as Box<dyn Any>);
-            self.0.borrow_mut().push(launch);
-            Ok(())
-        }
-        fn scratch(&self, _: &'static str, bytes: usize) -> Result<Global<u32>> {
-            Ok(Global::from_address(bytes as u64))
-        }
-        fn multiprocessors(&self) -> Multiprocessors {
-            Multiprocessors {
-                count: 132,
-                shared_bytes: 228 << 10,
-            }
-        }
-    }
 
     fn record<T: Element>(op: LinearScan, offsets: Option<&[i64]>) -> Vec<Launch> {
         let device = Device::cpu();

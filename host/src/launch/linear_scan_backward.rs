@@ -1,15 +1,15 @@
 //! The linear scan's gradients on a device that runs kernels.
 
-use super::linear_scan::{covers, scratch, too_large, work};
-use super::{Kernels, Launcher};
-use crate::buffer::Buffer;
+use super::linear_scan::{scratch, sizes, work};
+use super::{Kernels, Launcher, covers, optional, too_large};
 use crate::dtype::Element;
 use crate::error::Result;
-use crate::ops::{LinearScan, LinearScanBackwardArgs};
+use crate::ops::{LinearScan, LinearScanBackwardArgs, SequenceOffsets};
 use gpu_kernels::linear_scan::backward::MODULE;
 use gpu_kernels::linear_scan::policy::{self, Orientation, Work};
 use gpu_kernels::linear_scan::{Gradients, LinearScanBackwardParams, LinearScanParams};
-use gpu_kernels::simt::Global;
+
+const NAME: &str = "linear scan backward";
 
 /// Starts the gradients of scan `op`.
 pub(crate) fn run<T: Element>(
@@ -25,8 +25,9 @@ pub(crate) fn run<T: Element>(
         backward: true,
         ..work::<T>(op, sequences, args.offsets.is_some())
     };
-    let launch = policy::launch(&work, device.multiprocessors()).ok_or_else(|| too_large(op))?;
-    let scan = params(op, &args, sequences, &launch).ok_or_else(|| too_large(op))?;
+    let launch =
+        policy::launch(&work, device.multiprocessors()).ok_or_else(|| too_large(NAME, op))?;
+    let scan = params(op, &args, sequences, &launch).ok_or_else(|| too_large(NAME, op))?;
     check(op, &scan, &args)?;
     let params = LinearScanBackwardParams {
         scan: LinearScanParams {
@@ -36,7 +37,7 @@ pub(crate) fn run<T: Element>(
         gradients: Gradients {
             states: args.h.global(),
             grad_a: args.grad_a.global(),
-            h0: args.h0.map_or(Global::null(), Buffer::global),
+            h0: optional(args.h0),
         },
     };
     let full = launch.tiling.is_full(work.size, work.orientation);
@@ -63,31 +64,16 @@ fn params<T: Element>(
     sequences: usize,
     launch: &policy::Launch,
 ) -> Option<LinearScanParams<T>> {
-    let grad_b = args.grad_b.global();
+    // The gradient flows the other way.
+    let other_way = op.reverse(!op.reverse);
     Some(LinearScanParams {
         a: args.a.global(),
-        b: args.grad_h.map_or(grad_b, Buffer::global),
-        h: grad_b,
-        h0: args.grad_final_state.map_or(Global::null(), Buffer::global),
-        final_state: args
-            .grad_h0
-            .as_ref()
-            .map_or(Global::null(), |grad| grad.global()),
-        offsets: args
-            .offsets
-            .map_or(Global::null(), |offsets| offsets.buffer().global()),
-        scratch: Global::null(),
-        length: op.length as u64,
-        channels: op.channels as u64,
-        sequences: u32::try_from(sequences).ok()?,
-        groups: launch.groups,
-        tiles: launch.tiles,
-        tiles_per_sequence: launch.tiles_per_sequence,
-        log2_steps: launch.tiling.log2_steps,
-        log2_lanes: launch.tiling.log2_lanes,
-        window: launch.window,
-        // The gradient flows the other way.
-        reverse: (!op.reverse).into(),
+        b: args.grad_h.unwrap_or(&*args.grad_b).global(),
+        h: args.grad_b.global(),
+        h0: optional(args.grad_final_state),
+        final_state: optional(args.grad_h0.as_deref()),
+        offsets: optional(args.offsets.map(SequenceOffsets::buffer)),
+        ..sizes(&other_way, sequences, launch)?
     })
 }
 
@@ -97,25 +83,20 @@ fn check<T: Element>(
     params: &LinearScanParams<T>,
     args: &LinearScanBackwardArgs<'_, T>,
 ) -> Result<()> {
-    let required = params.required().ok_or_else(|| too_large(op))?;
-    covers("a", args.a, required.elements)?;
-    covers("h", args.h, required.elements)?;
-    if let Some(grad_h) = args.grad_h {
-        covers("grad_h", grad_h, required.elements)?;
-    }
-    covers("grad_a", args.grad_a, required.elements)?;
-    covers("grad_b", args.grad_b, required.elements)?;
-    if let Some(h0) = args.h0 {
-        covers("h0", h0, required.states)?;
-    }
-    if let Some(grad) = args.grad_final_state {
-        covers("grad_final_state", grad, required.states)?;
-    }
-    if let Some(grad) = &args.grad_h0 {
-        covers("grad_h0", grad, required.states)?;
-    }
-    match args.offsets {
-        Some(offsets) => covers("cu_seqlens", offsets.buffer(), required.offsets),
-        None => Ok(()),
-    }
+    let required = params.required().ok_or_else(|| too_large(NAME, op))?;
+    covers(NAME, "a", Some(args.a), required.elements)?;
+    covers(NAME, "h", Some(args.h), required.elements)?;
+    covers(NAME, "grad_h", args.grad_h, required.elements)?;
+    covers(NAME, "grad_a", Some(&*args.grad_a), required.elements)?;
+    covers(NAME, "grad_b", Some(&*args.grad_b), required.elements)?;
+    covers(NAME, "h0", args.h0, required.states)?;
+    covers(
+        NAME,
+        "grad_final_state",
+        args.grad_final_state,
+        required.states,
+    )?;
+    covers(NAME, "grad_h0", args.grad_h0.as_deref(), required.states)?;
+    let offsets = args.offsets.map(SequenceOffsets::buffer);
+    covers(NAME, "cu_seqlens", offsets, required.offsets)
 }

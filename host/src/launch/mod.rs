@@ -12,13 +12,15 @@ pub(crate) mod linear_scan_backward;
 mod modular_tests;
 mod moe;
 pub(crate) mod projection;
+#[cfg(test)]
+mod recorder;
 pub(crate) mod route;
 pub(crate) mod selective_scan;
 pub(crate) mod selective_scan_step;
 
 use crate::buffer::Buffer;
 use crate::dtype::Data;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use gpu_kernels::linear_scan::{
     self as scan_kernels, LinearScanBackwardParams, LinearScanParams, backward,
 };
@@ -27,6 +29,7 @@ use gpu_kernels::selective_scan::{
     self as selective, SelectiveScanParams, SelectiveScanStepParams,
 };
 use gpu_kernels::simt::{Entry, Global, LaunchShape, Multiprocessors};
+use std::fmt::Debug;
 
 /// A device that runs kernels: the GPU, or the emulator.
 pub(crate) trait Launcher {
@@ -53,6 +56,39 @@ impl<T: Data> Buffer<T> {
             crate::buffer::Storage::Cuda(buffer) => buffer.global(),
             crate::buffer::Storage::Emulated(buffer) => buffer.global(),
         }
+    }
+}
+
+/// The kernel's view of an argument that may be absent.
+fn optional<T: Data>(buffer: Option<&Buffer<T>>) -> Global<T> {
+    buffer.map_or(Global::null(), Buffer::global)
+}
+
+/// The last word before the device: this argument, if it is there, is no shorter than what
+/// the kernel accesses.
+fn covers<T: Data>(
+    operation: &'static str,
+    argument: &'static str,
+    buffer: Option<&Buffer<T>>,
+    required: u64,
+) -> Result<()> {
+    match buffer {
+        Some(buffer) if (buffer.len() as u64) < required => Err(Error::Length {
+            operation,
+            argument,
+            found: buffer.len(),
+            expected: usize::try_from(required).unwrap_or(usize::MAX),
+            shape: "what the kernel accesses".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// More than a launch can count.
+fn too_large(operation: &'static str, op: &impl Debug) -> Error {
+    Error::TooLarge {
+        operation,
+        shape: format!("{op:?}"),
     }
 }
 

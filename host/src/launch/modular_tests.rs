@@ -3,9 +3,9 @@
 //! several schedules, and on a GPU where there is one.
 
 use super::Launcher;
-use super::linear_scan::orientation;
+use super::linear_scan::{orientation, scratch, sizes};
 use crate::device::Backend;
-use crate::ops::Layout;
+use crate::ops::{Layout, LinearScan};
 use crate::{Buffer, Device};
 use gpu_kernels::linear_scan::policy::{self, Work};
 use gpu_kernels::linear_scan::{
@@ -85,6 +85,9 @@ fn scan(
     numbers: &Numbers,
 ) -> crate::Result<(Vec<i32>, Vec<i32>)> {
     let [batch, length, channels] = case.shape;
+    let op = LinearScan::new(batch, length, channels)
+        .layout(case.layout)
+        .reverse(case.reverse);
     let work = Work {
         sequences: batch as u64,
         length: length as u64,
@@ -105,21 +108,8 @@ fn scan(
         h: words(&h),
         h0: words(&h0).cast(),
         final_state: words(&last).cast(),
-        offsets: Global::null(),
-        scratch: match launch.scratch_words {
-            0 => Global::null(),
-            count => launcher.scratch(MODULE, 8 * count as usize)?.cast(),
-        },
-        length: length as u64,
-        channels: channels as u64,
-        sequences: batch as u32,
-        groups: launch.groups,
-        tiles: launch.tiles,
-        tiles_per_sequence: launch.tiles_per_sequence,
-        log2_steps: launch.tiling.log2_steps,
-        log2_lanes: launch.tiling.log2_lanes,
-        window: launch.window,
-        reverse: case.reverse.into(),
+        scratch: scratch(&op, launcher, MODULE, &launch)?,
+        ..sizes(&op, batch, &launch).expect("few sequences")
     };
     let (shape, full) = (launch.shape, launch.tiling.is_full(4, work.orientation));
     match (case.layout, full) {

@@ -152,14 +152,5 @@ pub(super) fn covers<T: Data>(
     buffer: &Buffer<T>,
     required: usize,
 ) -> Result<()> {
-    if buffer.len() >= required {
-        return Ok(());
-    }
-    Err(Error::Length {
-        operation,
-        argument,
-        found: buffer.len(),
-        expected: required,
-        shape: "what the kernel accesses".to_owned(),
-    })
+    super::covers(operation, argument, Some(buffer), required as u64)
 }

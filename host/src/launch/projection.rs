@@ -1,13 +1,15 @@
 //! Projections on a device that runs kernels.
 
-use super::Launcher;
+use super::{Launcher, covers, optional, too_large};
 use crate::buffer::Buffer;
-use crate::dtype::{Data, Element};
-use crate::error::{Error, Result};
+use crate::dtype::Element;
+use crate::error::Result;
 use crate::ops::{Activation, Projection, ProjectionPart};
 use gpu_kernels::projection::policy::{self, Method};
 use gpu_kernels::projection::{self, PARTS, Part, ProjectionParams};
-use gpu_kernels::simt::{Entry, Global};
+use gpu_kernels::simt::Entry;
+
+const NAME: &str = "projection";
 
 /// The entry points for rows of this element type.
 pub trait ProjectionKernels: gpu_kernels::simt::Element {
@@ -42,7 +44,7 @@ pub(crate) fn run<T: Element>(
     }
     let mut present: Vec<_> = parts.iter_mut().filter(|part| part.outputs > 0).collect();
     for parts in present.chunks_mut(PARTS) {
-        let params = params(op, x, parts).ok_or_else(|| too_large(op))?;
+        let params = params(op, x, parts).ok_or_else(|| too_large(NAME, op))?;
         check(op, &params, x, parts)?;
         let launch = policy::launch(
             params.rows,
@@ -50,7 +52,7 @@ pub(crate) fn run<T: Element>(
             params.columns,
             T::DTYPE.size() as u32,
         )
-        .ok_or_else(|| too_large(op))?;
+        .ok_or_else(|| too_large(NAME, op))?;
         let params = ProjectionParams {
             column_tiles: launch.column_tiles,
             ..params
@@ -76,7 +78,7 @@ fn params<T: Element>(
         *described = Part {
             weight: part.weight.global(),
             out: part.out.global(),
-            bias: part.bias.map_or(Global::null(), Buffer::global),
+            bias: optional(part.bias),
             first: columns,
             outputs,
             softplus: (part.activation == Activation::Softplus).into(),
@@ -103,69 +105,28 @@ fn check<T: Element>(
     x: &Buffer<T>,
     parts: &[&mut ProjectionPart<'_, T>],
 ) -> Result<()> {
-    covers("x", x, params.required().ok_or_else(|| too_large(op))?)?;
+    covers(
+        NAME,
+        "x",
+        Some(x),
+        params.required().ok_or_else(|| too_large(NAME, op))?,
+    )?;
     for (part, described) in parts.iter().zip(&params.parts) {
         let required = described.required(params.rows, params.inputs);
-        let required = required.ok_or_else(|| too_large(op))?;
-        covers("weight", part.weight, required.weight)?;
-        covers("out", part.out, required.out)?;
-        if let Some(bias) = part.bias {
-            covers("bias", bias, required.bias)?;
-        }
+        let required = required.ok_or_else(|| too_large(NAME, op))?;
+        covers(NAME, "weight", Some(part.weight), required.weight)?;
+        covers(NAME, "out", Some(&*part.out), required.out)?;
+        covers(NAME, "bias", part.bias, required.bias)?;
     }
     Ok(())
-}
-
-fn covers<U: Data>(argument: &'static str, buffer: &Buffer<U>, required: u64) -> Result<()> {
-    if buffer.len() as u64 >= required {
-        return Ok(());
-    }
-    Err(Error::Length {
-        operation: "projection",
-        argument,
-        found: buffer.len(),
-        expected: usize::try_from(required).unwrap_or(usize::MAX),
-        shape: "what the kernel accesses".to_owned(),
-    })
-}
-
-fn too_large(op: &Projection) -> Error {
-    Error::TooLarge {
-        operation: "projection",
-        shape: format!("{op:?}"),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Device;
+    use crate::launch::recorder::Recorder;
     use gpu_kernels::simt::LaunchShape;
-    use std::any::Any;
-    use std::cell::RefCell;
-
-    type Launch = (&'static str, LaunchShape, Box<dyn Any>);
-
-    /// Notes launches instead of running them.
-    #[derive(Default)]
-    struct Recorder(RefCell<Vec<Launch>>);
-
-    impl Launcher for Recorder {
-        fn launch<K: Entry>(&self, shape: LaunchShape, params: K::Params) -> Result<()> {
-            let launch = (K::INFO.name, shape, Box::new(params) as Box<dyn Any>);
-            self.0.borrow_mut().push(launch);
-            Ok(())
-        }
-        fn multiprocessors(&self) -> gpu_kernels::simt::Multiprocessors {
-            gpu_kernels::simt::Multiprocessors {
-                count: 132,
-                shared_bytes: 228 << 10,
-            }
-        }
-        fn scratch(&self, _: &'static str, _: usize) -> Result<Global<u32>> {
-            unreachable!("a projection needs none")
-        }
-    }
 
     /// The launches for weights with these rows.
     fn record<T: Element>(

@@ -1,8 +1,8 @@
 //! Route on a device that runs kernels.
 
-use super::Launcher;
 use super::moe::{covers, wide, words};
-use crate::error::{Error, Result};
+use super::{Launcher, too_large};
+use crate::error::Result;
 use crate::ops::{Index, InvalidIds, Route, RouteArgs};
 use gpu_kernels::moe::policy::route::{self as policy, Way};
 use gpu_kernels::moe::{
@@ -12,22 +12,15 @@ use gpu_kernels::simt::Global;
 
 const NAME: &str = "route";
 
-fn too_large(op: &Route) -> Error {
-    Error::TooLarge {
-        operation: NAME,
-        shape: format!("{op:?}"),
-    }
-}
-
 fn launch(op: &Route) -> Result<policy::Launch> {
-    let entries = u32::try_from(op.entries()).map_err(|_| too_large(op))?;
+    let entries = u32::try_from(op.entries()).map_err(|_| too_large(NAME, op))?;
     Ok(policy::launch(entries, op.experts as u32))
 }
 
 /// Bytes of scratch memory of one run.
 pub(crate) fn workspace_bytes(op: &Route) -> Result<usize> {
     let words = launch(op)?.table_words;
-    usize::try_from(words * size_of::<u32>() as u64).map_err(|_| too_large(op))
+    usize::try_from(words * size_of::<u32>() as u64).map_err(|_| too_large(NAME, op))
 }
 
 pub(crate) fn run<I: Index>(
@@ -76,7 +69,7 @@ pub(crate) fn run<I: Index>(
         wide: wide::<I>(),
         capacity: op.capacity.map_or(u32::MAX, most),
         alignment: most(op.alignment),
-        row_count: u32::try_from(rows).map_err(|_| too_large(op))?,
+        row_count: u32::try_from(rows).map_err(|_| too_large(NAME, op))?,
         tiles: launch.tiles,
         tile_entries: launch.tile_entries,
         padding: 0,

@@ -1,13 +1,11 @@
 //! Selective scan on a device that runs kernels.
 
-use super::{Kernels, Launcher};
-use crate::buffer::Buffer;
-use crate::dtype::{Data, Element};
-use crate::error::{Error, Result};
+use super::{Kernels, Launcher, covers, optional, too_large};
+use crate::dtype::Element;
+use crate::error::Result;
 use crate::ops::{Layout, SelectiveScan, SelectiveScanArgs};
 use gpu_kernels::selective_scan::policy::{self, Kernel};
 use gpu_kernels::selective_scan::{SelectiveScanParams, options};
-use gpu_kernels::simt::Global;
 
 const NAME: &str = "selective scan";
 
@@ -100,10 +98,6 @@ pub(super) fn flags(softplus: bool, log: bool) -> u32 {
     bit(softplus, options::SOFTPLUS) | bit(log, options::LOG)
 }
 
-pub(super) fn optional<T: Data>(buffer: Option<&Buffer<T>>) -> Global<T> {
-    buffer.map_or(Global::null(), Buffer::global)
-}
-
 /// The last word before the device: no buffer is shorter than what the kernel accesses for
 /// these parameters.
 fn check<T: Element>(
@@ -126,29 +120,4 @@ fn check<T: Element>(
     covers(NAME, "final_state", last, required.states)?;
     let offsets = args.offsets.map(|offsets| offsets.buffer());
     covers(NAME, "cu_seqlens", offsets, required.offsets)
-}
-
-pub(super) fn covers<U: Data>(
-    operation: &'static str,
-    argument: &'static str,
-    buffer: Option<&Buffer<U>>,
-    required: u64,
-) -> Result<()> {
-    match buffer {
-        Some(buffer) if (buffer.len() as u64) < required => Err(Error::Length {
-            operation,
-            argument,
-            found: buffer.len(),
-            expected: usize::try_from(required).unwrap_or(usize::MAX),
-            shape: "what the kernel accesses".to_owned(),
-        }),
-        _ => Ok(()),
-    }
-}
-
-pub(super) fn too_large(operation: &'static str, op: &impl std::fmt::Debug) -> Error {
-    Error::TooLarge {
-        operation,
-        shape: format!("{op:?}"),
-    }
 }

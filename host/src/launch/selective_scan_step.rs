@@ -1,7 +1,7 @@
 //! One step of the selective scan on a device that runs kernels.
 
-use super::selective_scan::{covers, flags, optional, too_large};
-use super::{Kernels, Launcher};
+use super::selective_scan::flags;
+use super::{Kernels, Launcher, covers, optional, too_large};
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::ops::{SelectiveScanStep, SelectiveScanStepArgs};
