@@ -62,32 +62,49 @@ impl TestDevice {
 /// The CPU; the first GPU if there is one; the emulator. Without a GPU a line on stderr says so, once;
 /// with `FERROSEQ_REQUIRE_CUDA=1` the test fails instead.
 ///
+/// `FERROSEQ_TEST_DEVICES`, a list such as `cuda:0` or `cpu,emulated`, takes only those;
+/// `FERROSEQ_TEST_CASES=small` takes the emulator's sizes everywhere (for a tool that slows a GPU
+/// down, such as compute-sanitizer).
+///
 /// # Panics
-/// Without a GPU when one is required.
+/// Without a GPU when one is required, and if a variable has a value that is not known.
 pub fn devices() -> &'static [TestDevice] {
     static DEVICES: OnceLock<Vec<TestDevice>> = OnceLock::new();
     DEVICES.get_or_init(|| {
-        let mut devices = vec![TestDevice {
-            spec: "cpu",
-            device: Device::cpu(),
-            cases: Cases::full(),
-        }];
-        match Device::cuda(0) {
-            Ok(device) => devices.push(TestDevice {
-                spec: "cuda:0",
-                device,
-                cases: Cases::full(),
-            }),
-            Err(error) if cuda_is_required() => {
-                panic!("FERROSEQ_REQUIRE_CUDA=1, but {error}")
-            }
-            Err(error) => skipped(&format!("no CUDA device ({error})")),
+        let full = match std::env::var("FERROSEQ_TEST_CASES").as_deref() {
+            Err(_) | Ok("full") => Cases::full(),
+            Ok("small") => Cases::small(),
+            Ok(other) => panic!("FERROSEQ_TEST_CASES: found {other:?}, expected full or small"),
+        };
+        let chosen = std::env::var("FERROSEQ_TEST_DEVICES").ok();
+        let names = || chosen.iter().flat_map(|list| list.split(','));
+        if let Some(unknown) = names().find(|name| !["cpu", "cuda:0", "emulated"].contains(name)) {
+            panic!(
+                "FERROSEQ_TEST_DEVICES: found {unknown:?}, expected a list of cpu, cuda:0, emulated"
+            );
         }
-        devices.push(TestDevice {
-            spec: "emulated",
-            device: Device::emulated(),
-            cases: Cases::small(),
-        });
+        let wanted = |spec| chosen.is_none() || names().any(|name| name == spec);
+        let test = |spec, device, cases| TestDevice {
+            spec,
+            device,
+            cases,
+        };
+        let mut devices = Vec::new();
+        if wanted("cpu") {
+            devices.push(test("cpu", Device::cpu(), full));
+        }
+        if wanted("cuda:0") {
+            match Device::cuda(0) {
+                Ok(device) => devices.push(test("cuda:0", device, full)),
+                Err(error) if cuda_is_required() => {
+                    panic!("FERROSEQ_REQUIRE_CUDA=1, but {error}")
+                }
+                Err(error) => skipped(&format!("no CUDA device ({error})")),
+            }
+        }
+        if wanted("emulated") {
+            devices.push(test("emulated", Device::emulated(), Cases::small()));
+        }
         devices
     })
 }
