@@ -4,39 +4,29 @@
 //! last, a tile of 16 or 32 time steps after the other. Its threads have one of three parts.
 //! Some scan: each holds a few states in registers and leaves its share of `y`. Meanwhile
 //! others prepare the next tile (step sizes and inputs as f32 pairs, B and C by lanes), and
-//! others finish the one before (the shares added up, skip, gate); or, where many blocks share a
-//! multiprocessor, the same threads do both, one after the other. One barrier a tile.
+//! others finish the one before (the shares added up, skip, gate). One barrier a tile.
 //!
 //! Floors, for each time step of a state: one exponential, at 16 a clock and multiprocessor
 //! the wall; five instructions (exponent, exponential, input, state, share of `y`), at 128 a
 //! clock. For each element 50 instructions more. Bytes: `x`, `delta`, `y` once.
 
 use super::SelectiveScanParams;
-use super::arithmetic::exponent_rate;
 use super::elements::{Elements, Frame};
 use super::lane::Lane;
-use super::layout::ELEMENTS;
-use super::layout::Layout;
-use super::matrices::Matrices;
-use super::params::options;
-use super::policy::{SharedLayout, steps};
+use super::layout::{ELEMENTS, Layout};
+use super::matrices::{Matrices, direct};
+use super::policy::SharedLayout;
+use super::states::States;
+use crate::simt::async_copy;
 use crate::simt::thread::{block_idx_x, sync_threads_or, thread_idx_x};
-use crate::simt::{Global, async_copy};
+use core::cmp::Ordering;
 
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`super::policy::launch`] says.
 #[inline(always)]
-pub unsafe fn scan<
-    A: Layout,
-    const S: usize,
-    const V: usize,
-    const T: u32,
-    const AHEAD: bool,
-    const APART: bool,
->(
+pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, const AHEAD: bool>(
     params: SelectiveScanParams<A::Element>,
 ) {
-    const { assert!(T == steps((S * V) as u32)) };
     let (log2_channels, log2_lanes) = (params.log2_channels, params.log2_lanes);
     let size = size_of::<A::Element>() as u32;
     let layout = SharedLayout::new(S as u32, T, log2_lanes, log2_channels, size);
@@ -48,80 +38,62 @@ pub unsafe fn scan<
     unsafe {
         let (frame, group, length) = frame::<A>(&params, sequence);
         let (channel, lane) = (thread >> log2_lanes, thread & ((1 << log2_lanes) - 1));
-        let first_state = lane * S as u32;
+        let states = States::<V> {
+            channel,
+            channel_stride: (1 << log2_channels) / V as u32,
+            first_state: lane * S as u32,
+            sequence,
+        };
         let here = if scans {
-            params.states.saturating_sub(first_state)
+            params.states.saturating_sub(states.first_state)
         } else {
             0
         };
         let places = ((channel, lane), (log2_channels, log2_lanes));
         let mut lane = Lane::<S, V, T>::new(&layout, places.0, places.1, here);
-        // Where a channel's states lie in `[channels, states]`; nowhere, if it does not exist.
-        let parameters = |v: usize| {
-            let channel = channel + v as u32 * ((1 << log2_channels) / V as u32);
-            let row = frame.first_channel + u64::from(channel);
-            let at = row * u64::from(params.states) + u64::from(first_state);
-            (channel < frame.channels).then_some(at as usize)
-        };
-        // And from there in `[sequences, channels, states]`.
-        let states = u64::from(sequence) * frame.all_channels * u64::from(params.states);
-        unroll_few!(V, v => {
-            if let Some(at) = parameters(v) {
-                unroll_few!(S, s => {
-                    if (s as u32) < here {
-                        let is_log = params.options & options::LOG != 0;
-                        lane.rates[v][s] = exponent_rate(params.a.load(at + s), is_log);
-                        if !params.h0.is_null() {
-                            lane.states[v][s] = params.h0.load(states as usize + at + s);
-                        }
-                    }
-                });
-            }
-        });
+        states.read(&params, &frame, &mut lane);
         // Of the scanning threads these are never used.
         let workers = (1u32 << log2_channels) * T / ELEMENTS as u32;
         let other = thread.wrapping_sub(scanning);
-        let prepares = !scans && (!APART || other < workers);
-        let finishes = !scans && (!APART || other >= workers);
+        let prepares = !scans && other < workers;
+        let finishes = !scans && other >= workers;
         let elements = Elements::<A, T>::new(&params, &layout, &frame, other & (workers - 1));
         let mut matrices = Matrices::<A, T>::new(
             &params,
             &layout,
             // Those that finish have more time for it.
-            if APART {
-                (other ^ workers, 2 * workers)
-            } else {
-                (other, workers)
-            },
+            (other ^ workers, 2 * workers),
             (S as u32).ilog2() + log2_lanes,
             &frame,
             group,
         );
 
         let tiles = length.div_ceil(u64::from(T)) as u32;
-        let left = |tile: u32| {
-            let before = u64::from(tile) * u64::from(T);
-            length.saturating_sub(before).min(u64::from(T)) as u32
+        // Time steps of the last tile, and of any.
+        let rest = length.wrapping_sub(1) as u32 % T + 1;
+        let left = |tile: u32| match tile.cmp(&(tiles - 1)) {
+            Ordering::Less => T,
+            Ordering::Equal => rest,
+            Ordering::Greater => 0,
         };
         // Lanes that have states, and whether none has only some of its own.
         let lanes = params.states.div_ceil(S as u32);
         let full = params.states.is_multiple_of(S as u32);
-        // What is under way: of the tile that is prepared next `x` and `delta`, and of that
-        // which is finished next `x` and `z`, in the same registers if nobody has both.
-        let nothing = elements.load(Global::null(), 0, 0);
-        let (mut x, mut with) = (nothing, nothing);
-        let (mut old_x, mut old_z) = (nothing, nothing);
+        // What is under way: of the tile that is prepared next `x` and `delta`, or of that
+        // which is finished next `x` and `z`; and where in the tensors.
+        let (mut x, mut with) = ([0; ELEMENTS], [0; ELEMENTS]);
+        let mut offset = 0;
         if prepares && tiles > 0 {
-            x = elements.load(params.x, 0, left(0));
-            with = elements.load(params.delta, 0, left(0));
+            x = elements.load(params.x, offset, left(0));
+            with = elements.load(params.delta, offset, left(0));
         }
-        if !scans && tiles > 0 {
-            matrices.copy(left(0));
+        if !scans && tiles > 0 && !direct::<A, S>() {
+            matrices.copy::<S>(left(0), 0);
             async_copy::commit();
         }
         // In turn t, tile t is prepared, t - 1 scanned, t - 2 finished.
         let mut turn = 0;
-        let mut more = true;
+        let mut more = tiles > 0;
         while more {
             let buffer = turn & 1;
             if scans && turn > 0 && turn <= tiles {
@@ -131,40 +103,42 @@ pub unsafe fn scan<
                     lane.scan::<false, false>(buffer ^ 1);
                 }
             }
+            if !scans && turn < tiles && direct::<A, S>() {
+                matrices.copy::<S>(left(turn), buffer);
+                async_copy::commit();
+            }
             if finishes {
                 if turn > 1 {
-                    let tile = turn - 2;
-                    let mine = if APART { (x, with) } else { (old_x, old_z) };
-                    elements.finish::<S>(&params, mine, tile, left(tile), buffer, lanes);
+                    let sums = elements.sums::<S>(&params, buffer, lanes);
+                    let mine = (&elements.values(&x), &with);
+                    elements.finish(&params, sums, mine, offset, left(turn - 2));
+                    offset += elements.tile_stride;
                 }
                 if turn > 0 && turn <= tiles {
-                    let next = turn - 1;
-                    let (x, z) = if APART {
-                        (&mut x, &mut with)
-                    } else {
-                        (&mut old_x, &mut old_z)
-                    };
+                    let left = left(turn - 1);
                     if !params.d_skip.is_null() {
-                        *x = elements.load(params.x, next, left(next));
+                        x = elements.load(params.x, offset, left);
                     }
                     if !params.z.is_null() {
-                        *z = elements.load(params.z, next, left(next));
+                        with = elements.load(params.z, offset, left);
                     }
                 }
             }
             if prepares && turn < tiles {
-                let next = turn + 1;
-                elements.prepare(&params, (x, with), left(turn), buffer);
-                x = elements.load(params.x, next, left(next));
-                with = elements.load(params.delta, next, left(next));
+                elements.prepare(&params, (&elements.values(&x), &with), left(turn), buffer);
+                offset += elements.tile_stride;
+                x = elements.load(params.x, offset, left(turn + 1));
+                with = elements.load(params.delta, offset, left(turn + 1));
             }
             if !scans && turn < tiles {
                 async_copy::wait::<0>();
-                matrices.lay_out::<S>(buffer);
-                if turn + 1 < tiles {
-                    matrices.advance();
-                    matrices.copy(left(turn + 1));
-                    async_copy::commit();
+                matrices.advance();
+                if !direct::<A, S>() {
+                    matrices.lay_out::<S>(buffer);
+                    if turn + 1 < tiles {
+                        matrices.copy::<S>(left(turn + 1), 0);
+                        async_copy::commit();
+                    }
                 }
             }
             turn += 1;
@@ -172,17 +146,8 @@ pub unsafe fn scan<
             more = sync_threads_or(turn < tiles + 2);
         }
 
-        if !params.final_state.is_null() {
-            unroll_few!(V, v => {
-                if let Some(at) = parameters(v) {
-                    unroll_few!(S, s => {
-                        if (s as u32) < here {
-                            let at = states as usize + at + s;
-                            params.final_state.store(at, lane.states[v][s]);
-                        }
-                    });
-                }
-            });
+        if scans {
+            states.write(&params, &frame, &lane);
         }
     }
 }
@@ -190,7 +155,7 @@ pub unsafe fn scan<
 /// The block's place, its group, and the length of its sequence.
 #[inline(always)]
 #[track_caller]
-unsafe fn frame<A: Layout>(
+pub(super) unsafe fn frame<A: Layout>(
     params: &SelectiveScanParams<A::Element>,
     sequence: u32,
 ) -> (Frame, u32, u64) {

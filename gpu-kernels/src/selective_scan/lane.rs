@@ -26,25 +26,25 @@ pub(super) struct Lane<const S: usize, const V: usize, const T: u32> {
     pairs: Shared<f32>,
     b: Shared<f32>,
     c: Shared<f32>,
-    sums: Shared<f32>,
+    pub(super) sums: Shared<f32>,
     /// Words from one buffer to the other.
     pair_words: u32,
     matrix_words: u32,
-    sum_words: u32,
+    pub(super) sum_words: u32,
 }
 
 /// What four time steps need.
 #[derive(Clone, Copy)]
-struct Four<const S: usize, const V: usize> {
+pub(super) struct Four<const S: usize, const V: usize> {
     /// Of each channel: step size and input, twice.
-    pairs: [[[f32; 4]; 2]; V],
+    pub(super) pairs: [[[f32; 4]; 2]; V],
     /// `S` states of four steps, in turn.
-    b: [[f32; 4]; S],
-    c: [[f32; 4]; S],
+    pub(super) b: [[f32; 4]; S],
+    pub(super) c: [[f32; 4]; S],
 }
 
 /// Decays of four time steps, of each channel and state.
-type Decays<const S: usize, const V: usize> = [[[f32; 4]; S]; V];
+pub(super) type Decays<const S: usize, const V: usize> = [[[f32; 4]; S]; V];
 
 impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
     /// For lane `lane` of the channels `channel` and, `2^log2_channels / V` further on, others.
@@ -117,24 +117,80 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
         }
     }
 
+    /// The same a few loads at a time, which takes few registers, with B and C in buffer
+    /// `buffer` and one buffer of all else.
+    ///
+    /// # Safety
+    /// The tile is prepared, behind a barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) unsafe fn scan_close<const FULL: bool>(&mut self, buffer: u32) {
+        let mut quad = 0;
+        while quad < T / 4 {
+            let mut shares = [[0.0; 4]; V];
+            unroll_few!(2, half => {
+                // SAFETY: the steps lie in the tile.
+                unsafe { self.two_steps::<FULL>(buffer, 2 * quad + half as u32, half, &mut shares) };
+            });
+            // SAFETY: this thread's own.
+            unsafe { self.store(self.sums, quad, shares) };
+            quad += 1;
+        }
+    }
+
+    /// Scans time steps `2 * two ..`, which are the first or the second half of four.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn two_steps<const FULL: bool>(
+        &mut self,
+        buffer: u32,
+        two: u32,
+        half: usize,
+        shares: &mut [[f32; 4]; V],
+    ) {
+        let mut pairs = [[0.0; 4]; V];
+        unroll_few!(V, v => {
+            // SAFETY: the caller's promise; strides are multiples of four.
+            pairs[v] = unsafe { self.pairs.add(v as u32 * self.channel_words).load4(4 * two) };
+        });
+        unroll_few!(2, u => {
+            let at = buffer * self.matrix_words + (2 * two + u as u32) * S as u32;
+            // SAFETY: as above.
+            let (b, c): ([f32; S], [f32; S]) =
+                unsafe { (states(self.b.add(at)), states(self.c.add(at))) };
+            unroll_few!(V, v => {
+                let (delta, input) = (pairs[v][2 * u % 4], pairs[v][(2 * u + 1) % 4]);
+                self.one_step::<FULL>(v, (delta, input), &b);
+                shares[v][(2 * half + u) % 4] = share(|s| c[s % S], &self.states[v]);
+            });
+        });
+    }
+
+    /// Takes channel `v`'s states one time step further.
+    #[inline(always)]
+    fn one_step<const FULL: bool>(&mut self, v: usize, (delta, input): (f32, f32), b: &[f32; S]) {
+        unroll_few!(S, s => {
+            let decay = exp2_approx(delta * self.rates[v][s]);
+            let state = fma(decay, self.states[v][s], input * b[s]);
+            let here = FULL || (s as u32) < self.here;
+            self.states[v][s] = if here { state } else { 0.0 };
+        });
+    }
+
     /// Reads what time steps `4 * quad ..` need.
     #[inline(always)]
     #[track_caller]
     unsafe fn load(&self, buffer: u32, quad: u32) -> Four<S, V> {
-        let pairs = self.pairs.add(buffer * self.pair_words + 8 * quad);
         let matrix = buffer * self.matrix_words + 4 * S as u32 * quad;
         let (b, c) = (self.b.add(matrix), self.c.add(matrix));
         let mut four = Four {
-            pairs: [[[0.0; 4]; 2]; V],
+            // SAFETY: the caller's promise.
+            pairs: unsafe { self.load_pairs(buffer, quad) },
             b: [[0.0; 4]; S],
             c: [[0.0; 4]; S],
         };
         // SAFETY: the caller's promise; strides and steps are multiples of four.
         unsafe {
-            unroll_few!(V, v => {
-                let pairs = pairs.add(v as u32 * self.channel_words);
-                four.pairs[v] = [pairs.load4(0), pairs.load4(4)];
-            });
             unroll_few!(S, i => {
                 four.b[i] = b.load4(4 * i as u32);
                 four.c[i] = c.load4(4 * i as u32);
@@ -143,10 +199,24 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
         four
     }
 
+    /// Reads step sizes and inputs of time steps `4 * quad ..`.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) unsafe fn load_pairs(&self, buffer: u32, quad: u32) -> [[[f32; 4]; 2]; V] {
+        let first = self.pairs.add(buffer * self.pair_words + 8 * quad);
+        let mut all = [[[0.0; 4]; 2]; V];
+        unroll_few!(V, v => {
+            let pairs = first.add(v as u32 * self.channel_words);
+            // SAFETY: the caller's promise; strides and steps are multiples of four.
+            all[v] = unsafe { [pairs.load4(0), pairs.load4(4)] };
+        });
+        all
+    }
+
     /// Writes the shares of time steps `4 * quad ..`.
     #[inline(always)]
     #[track_caller]
-    unsafe fn store(&self, sums: Shared<f32>, quad: u32, shares: [[f32; 4]; V]) {
+    pub(super) unsafe fn store(&self, sums: Shared<f32>, quad: u32, shares: [[f32; 4]; V]) {
         unroll_few!(V, v => {
             let row = self.row + v as u32 * self.row_stride;
             // SAFETY: this thread's own.
@@ -156,7 +226,7 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
 
     /// The decays of four time steps.
     #[inline(always)]
-    fn decays(&self, four: &Four<S, V>) -> Decays<S, V> {
+    pub(super) fn decays(&self, four: &Four<S, V>) -> Decays<S, V> {
         let mut decays = [[[0.0; 4]; S]; V];
         unroll_few!(4, u => {
             unroll_few!(V, v => {
@@ -171,7 +241,7 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
 
     /// Scans four time steps; this lane's shares of their `y`.
     #[inline(always)]
-    fn steps<const FULL: bool>(
+    pub(super) fn steps<const FULL: bool>(
         &mut self,
         four: &Four<S, V>,
         decays: &Decays<S, V>,
@@ -202,4 +272,17 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
         let c = |s: usize| four.c[(u * S + s) / 4 % S][(u * S + s) % 4];
         share(c, &self.states[v])
     }
+}
+
+/// A lane's `S` states of one time step, where they begin in a matrix by lanes.
+#[inline(always)]
+#[track_caller]
+unsafe fn states<const S: usize>(matrix: Shared<f32>) -> [f32; S] {
+    let mut all = [0.0; S];
+    unroll_few!(S / 4, i => {
+        // SAFETY: the step lies in the tile.
+        let four = unsafe { matrix.load4(4 * i as u32) };
+        unroll_few!(4, j => { all[(4 * i + j) % S] = four[j]; });
+    });
+    all
 }

@@ -16,6 +16,10 @@ pub trait Packed: Element {
     const CHUNK: usize;
     /// A chunk's elements; of f32 the first four.
     fn unpack(words: [u32; 4]) -> [f32; 8];
+    /// An element as a word, in its lower half if it has 16 bits.
+    fn to_word(self) -> u32;
+    /// The other way.
+    fn from_word(word: u32) -> Self;
 }
 
 impl Packed for f32 {
@@ -25,6 +29,14 @@ impl Packed for f32 {
         let mut values = [0.0; 8];
         unroll_few!(4, i => { values[i] = f32::from_bits(words[i]); });
         values
+    }
+    #[inline(always)]
+    fn to_word(self) -> u32 {
+        self.to_bits()
+    }
+    #[inline(always)]
+    fn from_word(word: u32) -> Self {
+        f32::from_bits(word)
     }
 }
 
@@ -36,10 +48,18 @@ macro_rules! packed {
             fn unpack(words: [u32; 4]) -> [f32; 8] {
                 let mut values = [0.0; 8];
                 unroll_few!(4, i => {
-                    values[2 * i] = Element::to_f32(<$t>::from_bits(words[i] as u16));
-                    values[2 * i + 1] = Element::to_f32(<$t>::from_bits((words[i] >> 16) as u16));
+                    values[2 * i] = Element::to_f32(<$t>::from_word(words[i]));
+                    values[2 * i + 1] = Element::to_f32(<$t>::from_word(words[i] >> 16));
                 });
                 values
+            }
+            #[inline(always)]
+            fn to_word(self) -> u32 {
+                u32::from(self.to_bits())
+            }
+            #[inline(always)]
+            fn from_word(word: u32) -> Self {
+                <$t>::from_bits(word as u16)
             }
         }
     )* };
@@ -53,9 +73,9 @@ pub struct Place {
     pub channel: u32,
     /// Time step of element 0.
     pub step: u32,
-    /// Channels from one element to the next.
+    /// Channels from one element to the next; of rows from the fourth to the fifth.
     pub channel_stride: u32,
-    /// Time steps from the fourth element back to the first and on to the fifth.
+    /// Of rows: time steps from the first element to the fifth.
     pub half: u32,
     /// Time steps of the tile.
     pub steps: u32,
@@ -67,6 +87,8 @@ pub trait Layout: Copy + 'static {
     type Element: Packed;
     /// Whether channels are contiguous; otherwise time steps are.
     const ROWS: bool;
+    /// Whether elements i and i + 4 are neighbours in memory, of 16 bits each.
+    const PAIRS: bool;
 
     /// The place of one of the threads that prepare, or that finish.
     fn place(thread: u32, steps: u32, log2_channels: u32) -> Place;
@@ -107,14 +129,15 @@ pub(super) fn quad_position(row: u32, quad: u32, steps: u32) -> u32 {
 /// from a multiple of four, the turn differs by the turn of those bits.
 #[inline(always)]
 fn turn(row: u32, steps: u32) -> u32 {
-    if steps == 32 {
-        (row ^ row >> 3 ^ row >> 6) & 7
-    } else {
-        (row >> 1 ^ row >> 3 ^ row >> 5) & 3
+    match steps {
+        32 => (row ^ row >> 3 ^ row >> 6) & 7,
+        16 => (row >> 1 ^ row >> 3 ^ row >> 5) & 3,
+        _ => row >> 2 & 1,
     }
 }
 
-/// `[.., L, D]`: a warp's threads are channels, each with four time steps at once.
+/// `[.., L, D]`: a warp's threads are channels, or pairs of channels of 16-bit elements, each
+/// with four time steps at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<T>(PhantomData<T>);
 
@@ -125,22 +148,29 @@ pub struct Columns<T>(PhantomData<T>);
 impl<T: Packed> Layout for Rows<T> {
     type Element = T;
     const ROWS: bool = true;
+    const PAIRS: bool = T::CHUNK == 8;
 
     #[inline(always)]
     fn place(thread: u32, steps: u32, log2_channels: u32) -> Place {
+        let pairs = Self::PAIRS as u32;
+        let log2_columns = log2_channels - pairs;
         Place {
-            channel: thread & ((1 << log2_channels) - 1),
-            step: 4 * (thread >> log2_channels),
-            channel_stride: 0,
-            // The second four lie half a tile behind the first.
-            half: steps / (policy::ELEMENTS / 4),
+            channel: (thread & ((1 << log2_columns) - 1)) << pairs,
+            step: 4 * (thread >> log2_columns),
+            channel_stride: pairs,
+            // The second four are those of the next channel, or lie half a tile behind.
+            half: if Self::PAIRS {
+                0
+            } else {
+                steps / (policy::ELEMENTS / 4)
+            },
             steps,
         }
     }
 
     #[inline(always)]
-    fn channel(place: &Place, _: usize) -> u32 {
-        place.channel
+    fn channel(place: &Place, element: usize) -> u32 {
+        place.channel + (element / 4) as u32 * place.channel_stride
     }
 
     #[inline(always)]
@@ -152,7 +182,8 @@ impl<T: Packed> Layout for Rows<T> {
     #[track_caller]
     unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, values: [[f32; 2]; ELEMENTS]) {
         unroll_few!(ELEMENTS / 4, i => {
-            let at = place.channel * pair_stride(place.steps) + 2 * Self::step(place, 4 * i);
+            let row = Self::channel(place, 4 * i) * pair_stride(place.steps);
+            let at = row + 2 * Self::step(place, 4 * i);
             let four = |j: usize| values[4 * i + j];
             let [a, b, c, d] = [four(0), four(1), four(2), four(3)];
             // SAFETY: the caller's promise; strides and steps are multiples of four.
@@ -173,23 +204,14 @@ impl<T: Packed> Layout for Rows<T> {
     ) -> [f32; ELEMENTS] {
         // The zero that changes no other.
         let mut all = [-0.0; ELEMENTS];
-        let first = place.channel << log2_lanes;
         let mut lane = 0;
         while lane < lanes {
-            // Lanes are a multiple of four, and so is the first.
-            let (row, first_turn) = (
-                (first + lane) * place.steps,
-                turn(first + lane, place.steps),
-            );
-            let mut shares = [[[0.0; 4]; 4]; 32];
+            let mut shares = [[[0.0; 4]; 4]; 2];
             unroll_few!(ELEMENTS / 4, i => {
-                let quad = (Self::step(place, 4 * i) / 4) ^ first_turn;
-                unroll_few!(4, l => {
-                    let l_turn = turn(l as u32, place.steps);
-                    let at = row + l as u32 * place.steps + ((quad ^ l_turn) << 2);
-                    // SAFETY: the caller's promise; quads are aligned.
-                    shares[i][l % 4] = unsafe { sums.load4(at) };
-                });
+                let row = (Self::channel(place, 4 * i) << log2_lanes) + lane;
+                let quad = Self::step(place, 4 * i) / 4;
+                // SAFETY: the caller's promise.
+                shares[i % 2] = unsafe { load_quads(sums, row, quad, place.steps) };
             });
             let of = |i: usize| [0, 1, 2, 3].map(|l| shares[i / 4][l][i % 4]);
             if lane + 4 <= lanes {
@@ -207,9 +229,28 @@ impl<T: Packed> Layout for Rows<T> {
     }
 }
 
+/// The shares of four lanes of four time steps, from row `row` on, a multiple of four.
+///
+/// # Safety
+/// They are there.
+#[inline(always)]
+#[track_caller]
+unsafe fn load_quads(sums: Shared<f32>, row: u32, quad: u32, steps: u32) -> [[f32; 4]; 4] {
+    let mut shares = [[0.0; 4]; 4];
+    let quad = quad ^ turn(row, steps);
+    unroll_few!(4, l => {
+        // Turns are linear: few different addresses.
+        let l_quad = quad ^ turn(l as u32, steps);
+        // SAFETY: the caller's promise; quads are aligned.
+        shares[l % 4] = unsafe { sums.load4((row + l as u32) * steps + (l_quad << 2)) };
+    });
+    shares
+}
+
 impl<T: Packed> Layout for Columns<T> {
     type Element = T;
     const ROWS: bool = false;
+    const PAIRS: bool = false;
 
     #[inline(always)]
     fn place(thread: u32, steps: u32, log2_channels: u32) -> Place {
@@ -256,10 +297,11 @@ impl<T: Packed> Layout for Columns<T> {
         while lane < lanes {
             unroll_few!(ELEMENTS, i => {
                 let row = (Self::channel(place, i) << log2_lanes) + lane;
-                let shares = [0, 1, 2, 3].map(|l| {
-                    let at = quad_position(row + l, quad, place.steps) + step;
+                let mut shares = [0.0; 4];
+                unroll_few!(4, l => {
+                    let at = quad_position(row + l as u32, quad, place.steps) + step;
                     // SAFETY: the caller's promise.
-                    unsafe { sums.load(at) }
+                    shares[l % 4] = unsafe { sums.load(at) };
                 });
                 if lane + 4 <= lanes {
                     add_shares::<S, true>(&mut all[i], shares, lane, lanes);

@@ -1,7 +1,8 @@
 //! A tile of B and C: copied to shared memory as it lies in the tensor, then laid out by
 //! lanes as f32, so that a lane reads its states of consecutive time steps at once.
 //!
-//! Each thread lays out the chunks of 16 bytes that it copied: no barrier between.
+//! Each thread lays out the chunks of 16 bytes that it copied: no barrier between. Chunks that
+//! need no change ([`direct`]) are copied to their place at once.
 
 use super::SelectiveScanParams;
 use super::elements::Frame;
@@ -78,57 +79,66 @@ impl<A: Layout, const T: u32> Matrices<A, T> {
         };
     }
 
-    /// Calls `f(first element of the chunk in the tile, row, column)` for this thread's chunks.
+    /// Calls `f(of C, first element of the chunk in the tile, row, column)` for this thread's
+    /// chunks of B and C.
     #[inline(always)]
     #[track_caller]
-    fn each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
+    fn each_chunk(&self, mut f: impl FnMut(bool, u32, u32, u32)) {
         let log2_columns = if A::ROWS { self.log2_states } else { T.ilog2() };
         let chunk = A::Element::CHUNK as u32;
-        let mut at = self.thread * chunk;
-        while at < T << self.log2_states {
-            f(at, at >> log2_columns, at & ((1 << log2_columns) - 1));
-            at += self.threads * chunk;
+        let elements = T << self.log2_states;
+        let mut item = self.thread * chunk;
+        while item < 2 * elements {
+            let of_c = item >= elements;
+            let at = item & (elements - 1);
+            f(of_c, at, at >> log2_columns, at & ((1 << log2_columns) - 1));
+            item += self.threads * chunk;
         }
     }
 
-    /// Starts copying the tile's first `left` time steps; what lies outside becomes 0.
+    /// Starts copying the tile's first `left` time steps; what lies outside becomes 0. If
+    /// [`direct`], to buffer `buffer`.
     ///
     /// # Safety
     /// All these threads; the tile lies in the tensors; every thread has laid out its chunks
-    /// of the tile before, and waits for the copies before it lays these out.
+    /// of the tile before, and waits for the copies before it lays these out. If [`direct`],
+    /// nobody reads the buffer meanwhile.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn copy(&self, left: u32) {
+    pub(super) unsafe fn copy<const S: usize>(&self, left: u32, buffer: u32) {
         let chunk = A::Element::CHUNK as u32;
         let (rows, columns) = if A::ROWS {
             (left, self.states)
         } else {
             (self.states, left)
         };
-        self.each_chunk(|at, row, column| {
+        self.each_chunk(|of_c, at, row, column| {
             let index = self.origin + u64::from(row) * self.row_stride + u64::from(column);
             let whole =
                 row < rows && column + chunk <= columns && index & u64::from(chunk - 1) == 0;
+            let (source, raw, by_lane) = if of_c {
+                (self.c, self.raw_c, self.by_lane_c)
+            } else {
+                (self.b, self.raw_b, self.by_lane_b)
+            };
+            let target = if direct::<A, S>() {
+                let at = buffer * self.matrix_words + position::<S, T>(column, row);
+                by_lane.cast::<A::Element>().add(at)
+            } else {
+                raw.add(at)
+            };
             // SAFETY: what lies in the tensors is read; the chunks are this thread's.
             unsafe {
                 if whole {
-                    let copy = |raw: Shared<A::Element>, source: Global<A::Element>| {
-                        let source = source.add(index as usize).cast::<u32>();
-                        raw.add(at).cast::<u32>().copy4_async(0, source, 0);
-                    };
-                    copy(self.raw_b, self.b);
-                    copy(self.raw_c, self.c);
+                    let source = source.add(index as usize).cast::<u32>();
+                    target.cast::<u32>().copy4_async(0, source, 0);
                 } else {
                     let mut i = 0;
                     while i < chunk {
                         let inside = row < rows && column + i < columns;
                         let index = index as usize + i as usize;
-                        let copy = |raw: Shared<A::Element>, source: Global<A::Element>| {
-                            let value = if inside { source.load(index) } else { zero() };
-                            raw.store(at + i, value);
-                        };
-                        copy(self.raw_b, self.b);
-                        copy(self.raw_c, self.c);
+                        let value = if inside { source.load(index) } else { zero() };
+                        target.store(i, value);
                         i += 1;
                     }
                 }
@@ -143,18 +153,33 @@ impl<A: Layout, const T: u32> Matrices<A, T> {
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn lay_out<const S: usize>(&self, buffer: u32) {
-        let by_lane_b = self.by_lane_b.add(buffer * self.matrix_words);
-        let by_lane_c = self.by_lane_c.add(buffer * self.matrix_words);
-        self.each_chunk(|at, row, column| {
+        let buffer = buffer * self.matrix_words;
+        self.each_chunk(|of_c, at, row, column| {
+            let (raw, by_lane) = if of_c {
+                (self.raw_c, self.by_lane_c)
+            } else {
+                (self.raw_b, self.by_lane_b)
+            };
             // SAFETY: the chunks are this thread's; positions lie in the arrays.
             unsafe {
-                let b = self.raw_b.add(at).cast::<u32>().load4(0);
-                let c = self.raw_c.add(at).cast::<u32>().load4(0);
-                put::<A, S, T>(by_lane_b, row, column, A::Element::unpack(b));
-                put::<A, S, T>(by_lane_c, row, column, A::Element::unpack(c));
+                let words = raw.add(at).cast::<u32>().load4(0);
+                put::<A, S, T>(by_lane.add(buffer), row, column, A::Element::unpack(words));
             }
         });
     }
+}
+
+/// Whether chunks are copied to where lanes read them: four states of a time step, as f32.
+#[inline(always)]
+pub(super) fn direct<A: Layout, const S: usize>() -> bool {
+    A::ROWS && A::Element::CHUNK == 4 && S >= 4
+}
+
+/// Where a state of a time step lies in a tile by lanes.
+#[inline(always)]
+fn position<const S: usize, const T: u32>(state: u32, step: u32) -> u32 {
+    let states = S as u32;
+    (state / states) * matrix_stride(states, T) + step * states + state % states
 }
 
 /// Writes a chunk: of one time step's states, or of one state's time steps.
@@ -166,30 +191,26 @@ unsafe fn put<A: Layout, const S: usize, const T: u32>(
     column: u32,
     values: [f32; 8],
 ) {
-    let states = S as u32;
-    let position = |state: u32, step: u32| {
-        (state / states) * matrix_stride(states, T) + step * states + state % states
-    };
     // SAFETY: the caller's promise.
     unsafe {
         if !A::ROWS {
             unroll_few!(8, i => {
                 if i < A::Element::CHUNK {
-                    by_lane.store(position(row, column + i as u32), values[i]);
+                    by_lane.store(position::<S, T>(row, column + i as u32), values[i]);
                 }
             });
         } else if S < 4 {
             unroll_few!(4, i => {
                 if 2 * i < A::Element::CHUNK {
                     let two = [values[2 * i], values[2 * i + 1]];
-                    by_lane.store2(position(column + 2 * i as u32, row), two);
+                    by_lane.store2(position::<S, T>(column + 2 * i as u32, row), two);
                 }
             });
         } else {
             unroll_few!(2, i => {
                 if 4 * i < A::Element::CHUNK {
                     let four = [values[4 * i], values[4 * i + 1], values[4 * i + 2], values[4 * i + 3]];
-                    by_lane.store4(position(column + 4 * i as u32, row), four);
+                    by_lane.store4(position::<S, T>(column + 4 * i as u32, row), four);
                 }
             });
         }
@@ -197,6 +218,6 @@ unsafe fn put<A: Layout, const S: usize, const T: u32>(
 }
 
 #[inline(always)]
-pub(super) fn zero<T: Plain>() -> T {
+fn zero<T: Plain>() -> T {
     bytemuck::Zeroable::zeroed()
 }

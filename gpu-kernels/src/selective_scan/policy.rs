@@ -6,12 +6,6 @@
 
 use crate::simt::LaunchShape;
 
-/// Time steps of a tile, where a thread has `thread_states` states: tiles take about the
-/// same time to scan.
-pub const fn steps(thread_states: u32) -> u32 {
-    if thread_states < 8 { 32 } else { 16 }
-}
-
 /// Threads of a block of the step.
 pub const STEP_BLOCK: u32 = 128;
 /// Batch elements of one.
@@ -24,13 +18,16 @@ pub const MAX_STATES: u32 = 256;
 /// of 4: a channel's time steps take less time, at more instructions and loads for each.
 const FEW_CHANNELS: u64 = 3072;
 
-/// From this many channels on, a multiprocessor has several blocks, and wide lanes have two
-/// channels a thread.
+/// From this many channels on, a thread has two channels, of 4 or 8 states each.
 ///
 /// What B and C cost is their way from shared memory to registers, 128 bytes a clock and
 /// multiprocessor, whoever reads the same: with 4 states of one channel that takes longer
 /// than the exponentials. A second channel halves it, but takes half as many threads.
 const MANY_CHANNELS: u64 = 8192;
+
+/// And from this many on, where a channel has at most 16 states: fewer leave a multiprocessor
+/// too few blocks of threads that have all parts.
+const MERGED_CHANNELS: u64 = 16384;
 
 /// Words between the channels of a tile of step sizes: two for each step, and a gap so
 /// that eight channels' 16-byte accesses use different banks.
@@ -50,10 +47,20 @@ pub enum Kernel {
     Narrow,
     /// 4 states of one channel a thread, and all of a multiprocessor for a block.
     Alone,
-    /// 4 states of one channel a thread, two blocks on a multiprocessor.
-    Shared,
+    /// 4 states of each of two channels a thread, and every thread has all parts.
+    Merged,
     /// 8 states of each of two channels a thread.
     Wide,
+}
+
+impl Kernel {
+    /// Time steps of a tile: tiles take about the same time to scan.
+    pub const fn steps(self) -> u32 {
+        match self {
+            Self::Narrow | Self::Alone => 32,
+            Self::Wide | Self::Merged => 16,
+        }
+    }
 }
 
 /// Which states a thread holds: lane l of a channel has those from `l * lane_states` on.
@@ -78,9 +85,9 @@ impl Cut {
         let (kernel, log2_lanes) = match states {
             1..=8 => (Kernel::Narrow, 2),
             9..=16 if few => (Kernel::Narrow, 3),
-            9..=16 if many => (Kernel::Shared, 2),
+            9..=16 if channels >= MERGED_CHANNELS => (Kernel::Merged, 2),
             9..=16 => (Kernel::Alone, 2),
-            17..=32 if many => (Kernel::Shared, 3),
+            17..=32 if many => (Kernel::Wide, 2),
             17..=32 => (Kernel::Alone, 3),
             33..=64 if many => (Kernel::Wide, 3),
             33..=64 => (Kernel::Alone, 4),
@@ -91,7 +98,8 @@ impl Cut {
         };
         let (lane_states, thread_channels) = match kernel {
             Kernel::Narrow => (2, 1),
-            Kernel::Alone | Kernel::Shared => (4, 1),
+            Kernel::Alone => (4, 1),
+            Kernel::Merged => (4, 2),
             Kernel::Wide => (8, 2),
         };
         Some(Self {
@@ -104,14 +112,15 @@ impl Cut {
 
     /// Time steps of a tile.
     pub const fn steps(&self) -> u32 {
-        steps(self.lane_states * self.thread_channels)
+        self.kernel.steps()
     }
 
     /// Channels of a block of the scan: 2 to this power. Many lanes are many states, and the
     /// more channels share B and C, the better.
     pub const fn log2_channels(&self) -> u32 {
-        match (self.lane_states, self.log2_lanes) {
-            (4, 2) => 5,
+        match (self.kernel, self.log2_lanes) {
+            (Kernel::Merged, _) => 6,
+            (Kernel::Alone | Kernel::Wide, 2) => 5,
             (_, 5) => 3,
             _ => 4,
         }
@@ -123,7 +132,7 @@ impl Cut {
         let scanning = (channels << self.log2_lanes) / self.thread_channels;
         let workers = channels * self.steps() / ELEMENTS;
         match self.kernel {
-            Kernel::Shared => scanning + workers,
+            Kernel::Merged => scanning,
             _ => scanning + 2 * workers,
         }
     }
@@ -131,7 +140,11 @@ impl Cut {
     /// Shared memory of a block of the scan over elements of `size` bytes.
     pub const fn shared_bytes(&self, size: u32) -> u32 {
         let (lanes, channels) = (self.log2_lanes, self.log2_channels());
-        SharedLayout::new(self.lane_states, self.steps(), lanes, channels, size).bytes
+        let layout = SharedLayout::new(self.lane_states, self.steps(), lanes, channels, size);
+        match self.kernel {
+            Kernel::Merged => layout.merged(self.steps(), channels).bytes,
+            _ => layout.bytes,
+        }
     }
 }
 
@@ -160,6 +173,9 @@ pub struct SharedLayout {
     pub raw_b: u32,
     /// C likewise.
     pub raw_c: u32,
+    /// Each thread's inputs as f32, kept for the skip, where the same thread prepares and
+    /// finishes.
+    pub inputs: u32,
     /// All of it.
     pub bytes: u32,
 }
@@ -194,7 +210,30 @@ impl SharedLayout {
             sum_bytes,
             raw_b,
             raw_c,
+            inputs: raw_c + raw,
             bytes: raw_c + raw,
+        }
+    }
+
+    /// The same with one buffer instead of two of all but B and C, and room for the inputs, for
+    /// threads that have all parts.
+    #[inline(always)]
+    pub const fn merged(self, steps: u32, log2_channels: u32) -> Self {
+        let raw = self.raw_c - self.raw_b;
+        let b = self.pair_bytes;
+        let c = b + 2 * self.matrix_bytes;
+        let sums = c + 2 * self.matrix_bytes;
+        let raw_b = sums + self.sum_bytes;
+        let inputs = raw_b + 2 * raw;
+        Self {
+            b,
+            c,
+            sums,
+            raw_b,
+            raw_c: raw_b + raw,
+            inputs,
+            bytes: inputs + ((4 * steps) << log2_channels),
+            ..self
         }
     }
 }

@@ -15,7 +15,7 @@ use super::policy::{STEP_BLOCK, STEP_ROWS};
 use crate::simt::Global;
 use crate::simt::math::{exp2_approx, fma};
 use crate::simt::thread::{block_idx_x, lane_id, thread_idx_x};
-use crate::simt::warp::{FULL_MASK, shuffle_idx};
+use crate::simt::warp::{FULL_MASK, shuffle_idx, shuffle_xor};
 
 const ROWS: usize = STEP_ROWS as usize;
 
@@ -170,7 +170,7 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
         let input = delta * x;
         let lanes = params.states.div_ceil(S as u32);
         let first_lane = lane_id() & !((1 << log2_lanes) - 1);
-        let mut y = 0.0;
+        let mut shares = [0.0; ROWS];
         unroll_few!(ROWS, r => {
             let delta = shuffle_idx::<32, f32>(FULL_MASK, delta, first_lane + r as u32);
             let input = shuffle_idx::<32, f32>(FULL_MASK, input, first_lane + r as u32);
@@ -185,19 +185,15 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
                 let to = params.state.add(at as usize + first_state as usize);
                 store(to, here, whole, state[r]);
             }
-            let mut sum = -0.0;
-            let mut first = 0;
-            while first < lanes {
-                let shares = [0, 1, 2, 3]
-                    .map(|l| shuffle_idx::<32, f32>(FULL_MASK, share, first_lane + first + l));
-                add_shares::<S, false>(&mut sum, shares, first, lanes);
-                first += 4;
-            }
-            if lane == r as u32 {
-                y = sum;
-            }
+            shares[r] = share;
         });
+        let y = if S == 4 && log2_lanes == 2 {
+            sum_of_four(shares, lane, lanes)
+        } else {
+            sum::<S>(shares, lane, first_lane, lanes)
+        };
         if let Some(at) = own {
+            let mut y = y;
             if !params.d_skip.is_null() {
                 y = fma(skip, x, y);
             }
@@ -206,5 +202,48 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
             }
             params.y.store(at, T::from_f32(y));
         }
+    }
+}
+
+/// Row `lane`'s sum of the shares of the first `lanes` lanes from `first_lane` on.
+#[inline(always)]
+#[track_caller]
+fn sum<const S: usize>(shares: [f32; ROWS], lane: u32, first_lane: u32, lanes: u32) -> f32 {
+    let mut y = 0.0;
+    unroll_few!(ROWS, r => {
+        let mut sum = -0.0;
+        let mut first = 0;
+        while first < lanes {
+            let four = [0, 1, 2, 3].map(|l| {
+                shuffle_idx::<32, f32>(FULL_MASK, shares[r], first_lane + first + l)
+            });
+            add_shares::<S, false>(&mut sum, four, first, lanes);
+            first += 4;
+        }
+        if lane == r as u32 {
+            y = sum;
+        }
+    });
+    y
+}
+
+/// The same for 4 lanes of 4 states: each lane passes on what others need of two rows, then of
+/// one, and the sums are those of the same pairs.
+#[inline(always)]
+#[track_caller]
+fn sum_of_four(shares: [f32; ROWS], lane: u32, lanes: u32) -> f32 {
+    let (odd, upper) = (lane & 1 != 0, lane & 2 != 0);
+    let pair = |even_row: usize| {
+        let (even, odd_row) = (shares[even_row % ROWS], shares[(even_row + 1) % ROWS]);
+        let (keep, pass) = if odd { (odd_row, even) } else { (even, odd_row) };
+        keep + shuffle_xor::<32, f32>(FULL_MASK, pass, 1)
+    };
+    let (low, high) = (pair(0), pair(2));
+    let (keep, pass) = if upper { (high, low) } else { (low, high) };
+    let other = shuffle_xor::<32, f32>(FULL_MASK, pass, 2);
+    match (lanes > 2, upper) {
+        (true, _) => keep + other,
+        (false, true) => other,
+        (false, false) => keep,
     }
 }

@@ -325,12 +325,18 @@ fn wide_lanes() {
 
 #[test]
 fn more_channels_take_other_kernels() {
-    let alone = Problem::new(2, 2, 1536, 16);
+    let alone = full(Problem::new(2, 37, 1536, 16));
     check::<f32, SelectiveScanF32RowsAlone, SelectiveScanF32ColumnsAlone>(&alone, 0);
-    let p = Problem::new(2, 3, 4096 + 5, 16);
-    check::<bf16, SelectiveScanBf16RowsShared, SelectiveScanBf16ColumnsShared>(&p, 0);
+    let alone = full(Problem::new(96, 35, 33, 11));
+    check::<f32, SelectiveScanF32RowsAlone, SelectiveScanF32ColumnsAlone>(&alone, 0);
+    let alone = Problem::new(3, 33, 1100, 12);
+    check::<bf16, SelectiveScanBf16RowsAlone, SelectiveScanBf16ColumnsAlone>(&alone, 0);
+    let p = Problem::new(2, 35, 8192 + 5, 16);
+    check::<bf16, SelectiveScanBf16RowsMerged, SelectiveScanBf16ColumnsMerged>(&p, 0);
+    let p = full(Problem::new(171, 17, 97, 9));
+    check::<f32, SelectiveScanF32RowsMerged, SelectiveScanF32ColumnsMerged>(&p, 0);
     let p = full(Problem::new(1, 2, 8192, 17));
-    check::<f32, SelectiveScanF32RowsShared, SelectiveScanF32ColumnsShared>(&p, 0);
+    check::<f32, SelectiveScanF32RowsWide, SelectiveScanF32ColumnsWide>(&p, 0);
     let p = Problem::new(1, 2, 8192, 33);
     check::<f32, SelectiveScanF32RowsWide, SelectiveScanF32ColumnsWide>(&p, 0);
 }
@@ -341,13 +347,10 @@ fn every_cut_gives_the_same_bits() {
     let of = |states: usize, cut: Kernel| {
         let channels = match cut {
             Kernel::Narrow => 34,
+            Kernel::Alone if states > 16 => 34,
             Kernel::Alone => 3072,
+            Kernel::Merged => 16384,
             _ => 8192,
-        };
-        let channels = if states > 16 && cut == Kernel::Alone {
-            34
-        } else {
-            channels
         };
         assert_eq!(Cut::new(states as u64, channels).unwrap().kernel, cut);
         let p = full(Problem::new(
@@ -359,7 +362,7 @@ fn every_cut_gives_the_same_bits() {
         let all = match cut {
             Kernel::Narrow => run::<f32, SelectiveScanF32RowsNarrow>(&p, false, 0),
             Kernel::Alone => run::<f32, SelectiveScanF32RowsAlone>(&p, false, 0),
-            Kernel::Shared => run::<f32, SelectiveScanF32RowsShared>(&p, false, 0),
+            Kernel::Merged => run::<f32, SelectiveScanF32RowsMerged>(&p, false, 0),
             Kernel::Wide => run::<f32, SelectiveScanF32RowsWide>(&p, false, 0),
         };
         // The first sequence: inputs are drawn in order.
@@ -371,7 +374,7 @@ fn every_cut_gives_the_same_bits() {
     for states in [9, 16] {
         let narrow = of(states, Kernel::Narrow);
         assert_eq!(of(states, Kernel::Alone), narrow);
-        assert_eq!(of(states, Kernel::Shared), narrow);
+        assert_eq!(of(states, Kernel::Merged), narrow);
     }
     for states in [40, 100] {
         assert_eq!(of(states, Kernel::Wide), of(states, Kernel::Alone));

@@ -121,7 +121,10 @@ macro_rules! entries {
                     bounds: $crate::simt::LaunchBounds { max_threads: $threads, min_blocks: $blocks },
                 };
 
+                // Compiled here, once: else every crate that launches kernels, and every test
+                // executable, compiles them all again.
                 #[cfg(not(target_arch = "nvptx64"))]
+                #[inline(never)]
                 unsafe fn run(params: $params) {
                     // SAFETY: the caller's promise is the kernel's.
                     unsafe { $body(params) }

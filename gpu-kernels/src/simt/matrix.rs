@@ -31,6 +31,13 @@ pub fn multiply_bf16(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
     arch::matrix::multiply_bf16(a, b, c)
 }
 
+/// Depth 8, of bf16: one half of [`multiply_bf16`]'s.
+#[inline(always)]
+#[track_caller]
+pub fn multiply_bf16_half(a: [u32; 2], b: u32, c: [f32; 4]) -> [f32; 4] {
+    arch::matrix::multiply_bf16_half(a, b, c)
+}
+
 /// Depth 16, of f16.
 #[inline(always)]
 #[track_caller]

@@ -64,6 +64,13 @@ pub fn spin_hint() {
     arch::thread::spin_hint();
 }
 
+/// The same value, of which the compiler knows nothing: it cannot compute ahead of a loop, into
+/// registers that are needed in it, what is made from it.
+#[inline(always)]
+pub fn opaque(value: u64) -> u64 {
+    arch::thread::opaque(value)
+}
+
 /// Ends the launch with an error.
 #[inline(always)]
 #[track_caller]

@@ -125,7 +125,7 @@ pub trait Kernels: projection::ProjectionKernels {
     /// Selective scan over `[B, L, D]`, the kernel of that name.
     type SelectiveRowsAlone: Entry<Params = SelectiveScanParams<Self>>;
     /// Selective scan over `[B, L, D]`, the kernel of that name.
-    type SelectiveRowsShared: Entry<Params = SelectiveScanParams<Self>>;
+    type SelectiveRowsMerged: Entry<Params = SelectiveScanParams<Self>>;
     /// Selective scan over `[B, L, D]`, the kernel of that name.
     type SelectiveRowsWide: Entry<Params = SelectiveScanParams<Self>>;
     /// Selective scan over `[B, D, L]`, the kernel of that name.
@@ -133,7 +133,7 @@ pub trait Kernels: projection::ProjectionKernels {
     /// Selective scan over `[B, D, L]`, the kernel of that name.
     type SelectiveColumnsAlone: Entry<Params = SelectiveScanParams<Self>>;
     /// Selective scan over `[B, D, L]`, the kernel of that name.
-    type SelectiveColumnsShared: Entry<Params = SelectiveScanParams<Self>>;
+    type SelectiveColumnsMerged: Entry<Params = SelectiveScanParams<Self>>;
     /// Selective scan over `[B, D, L]`, the kernel of that name.
     type SelectiveColumnsWide: Entry<Params = SelectiveScanParams<Self>>;
     /// One step of the selective scan, 2 states a lane.
@@ -160,11 +160,11 @@ impl Kernels for f32 {
     type CombineBackwardAny = moe_kernels::CombineBackwardF32Any;
     type SelectiveRowsNarrow = selective::SelectiveScanF32RowsNarrow;
     type SelectiveRowsAlone = selective::SelectiveScanF32RowsAlone;
-    type SelectiveRowsShared = selective::SelectiveScanF32RowsShared;
+    type SelectiveRowsMerged = selective::SelectiveScanF32RowsMerged;
     type SelectiveRowsWide = selective::SelectiveScanF32RowsWide;
     type SelectiveColumnsNarrow = selective::SelectiveScanF32ColumnsNarrow;
     type SelectiveColumnsAlone = selective::SelectiveScanF32ColumnsAlone;
-    type SelectiveColumnsShared = selective::SelectiveScanF32ColumnsShared;
+    type SelectiveColumnsMerged = selective::SelectiveScanF32ColumnsMerged;
     type SelectiveColumnsWide = selective::SelectiveScanF32ColumnsWide;
     type SelectiveStep2 = selective::SelectiveScanStepF32Lanes2;
     type SelectiveStep4 = selective::SelectiveScanStepF32Lanes4;
@@ -187,11 +187,11 @@ impl Kernels for half::f16 {
     type CombineBackwardAny = moe_kernels::CombineBackwardF16Any;
     type SelectiveRowsNarrow = selective::SelectiveScanF16RowsNarrow;
     type SelectiveRowsAlone = selective::SelectiveScanF16RowsAlone;
-    type SelectiveRowsShared = selective::SelectiveScanF16RowsShared;
+    type SelectiveRowsMerged = selective::SelectiveScanF16RowsMerged;
     type SelectiveRowsWide = selective::SelectiveScanF16RowsWide;
     type SelectiveColumnsNarrow = selective::SelectiveScanF16ColumnsNarrow;
     type SelectiveColumnsAlone = selective::SelectiveScanF16ColumnsAlone;
-    type SelectiveColumnsShared = selective::SelectiveScanF16ColumnsShared;
+    type SelectiveColumnsMerged = selective::SelectiveScanF16ColumnsMerged;
     type SelectiveColumnsWide = selective::SelectiveScanF16ColumnsWide;
     type SelectiveStep2 = selective::SelectiveScanStepF16Lanes2;
     type SelectiveStep4 = selective::SelectiveScanStepF16Lanes4;
@@ -214,11 +214,11 @@ impl Kernels for half::bf16 {
     type CombineBackwardAny = moe_kernels::CombineBackwardBf16Any;
     type SelectiveRowsNarrow = selective::SelectiveScanBf16RowsNarrow;
     type SelectiveRowsAlone = selective::SelectiveScanBf16RowsAlone;
-    type SelectiveRowsShared = selective::SelectiveScanBf16RowsShared;
+    type SelectiveRowsMerged = selective::SelectiveScanBf16RowsMerged;
     type SelectiveRowsWide = selective::SelectiveScanBf16RowsWide;
     type SelectiveColumnsNarrow = selective::SelectiveScanBf16ColumnsNarrow;
     type SelectiveColumnsAlone = selective::SelectiveScanBf16ColumnsAlone;
-    type SelectiveColumnsShared = selective::SelectiveScanBf16ColumnsShared;
+    type SelectiveColumnsMerged = selective::SelectiveScanBf16ColumnsMerged;
     type SelectiveColumnsWide = selective::SelectiveScanBf16ColumnsWide;
     type SelectiveStep2 = selective::SelectiveScanStepBf16Lanes2;
     type SelectiveStep4 = selective::SelectiveScanStepBf16Lanes4;

@@ -38,8 +38,8 @@ pub(crate) fn run<T: Element>(
         (Layout::Bld, Kernel::Alone) => {
             device.launch::<<T as Kernels>::SelectiveRowsAlone>(shape, params)
         }
-        (Layout::Bld, Kernel::Shared) => {
-            device.launch::<<T as Kernels>::SelectiveRowsShared>(shape, params)
+        (Layout::Bld, Kernel::Merged) => {
+            device.launch::<<T as Kernels>::SelectiveRowsMerged>(shape, params)
         }
         (Layout::Bld, Kernel::Wide) => {
             device.launch::<<T as Kernels>::SelectiveRowsWide>(shape, params)
@@ -50,8 +50,8 @@ pub(crate) fn run<T: Element>(
         (Layout::Bdl, Kernel::Alone) => {
             device.launch::<<T as Kernels>::SelectiveColumnsAlone>(shape, params)
         }
-        (Layout::Bdl, Kernel::Shared) => {
-            device.launch::<<T as Kernels>::SelectiveColumnsShared>(shape, params)
+        (Layout::Bdl, Kernel::Merged) => {
+            device.launch::<<T as Kernels>::SelectiveColumnsMerged>(shape, params)
         }
         (Layout::Bdl, Kernel::Wide) => {
             device.launch::<<T as Kernels>::SelectiveColumnsWide>(shape, params)

@@ -16,3 +16,8 @@ multiply! {
     multiply_bf16 = MultiplyBf16
     multiply_f16 = MultiplyF16
 }
+
+#[track_caller]
+pub fn multiply_bf16_half([upper, lower]: [u32; 2], b: u32, c: [f32; 4]) -> [f32; 4] {
+    multiply_bf16([upper, lower, 0, 0], [b, 0], c)
+}

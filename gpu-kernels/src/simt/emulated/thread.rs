@@ -46,3 +46,7 @@ pub fn spin_hint() {
 pub fn trap() -> ! {
     lane::fail(FaultKind::Trap, Location::caller())
 }
+
+pub fn opaque(value: u64) -> u64 {
+    value
+}

@@ -60,3 +60,10 @@ pub fn trap() -> ! {
     unsafe { asm!("trap;", options(nostack)) }
     loop {}
 }
+
+#[inline(always)]
+pub fn opaque(mut value: u64) -> u64 {
+    // SAFETY: no instruction.
+    unsafe { asm!("// {0}", inout(reg64) value, options(pure, nomem, nostack)) };
+    value
+}
