@@ -79,20 +79,16 @@ impl<A: Layout, const T: u32> Matrices<A, T> {
         };
     }
 
-    /// Calls `f(of C, first element of the chunk in the tile, row, column)` for this thread's
-    /// chunks of B and C.
+    /// Calls `f(first element of the chunk in the tile, row, column)` for this thread's chunks.
     #[inline(always)]
     #[track_caller]
-    fn each_chunk(&self, mut f: impl FnMut(bool, u32, u32, u32)) {
+    fn each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
         let log2_columns = if A::ROWS { self.log2_states } else { T.ilog2() };
         let chunk = A::Element::CHUNK as u32;
-        let elements = T << self.log2_states;
-        let mut item = self.thread * chunk;
-        while item < 2 * elements {
-            let of_c = item >= elements;
-            let at = item & (elements - 1);
-            f(of_c, at, at >> log2_columns, at & ((1 << log2_columns) - 1));
-            item += self.threads * chunk;
+        let mut at = self.thread * chunk;
+        while at < T << self.log2_states {
+            f(at, at >> log2_columns, at & ((1 << log2_columns) - 1));
+            at += self.threads * chunk;
         }
     }
 
@@ -112,33 +108,42 @@ impl<A: Layout, const T: u32> Matrices<A, T> {
         } else {
             (self.states, left)
         };
-        self.each_chunk(|of_c, at, row, column| {
+        self.each_chunk(|at, row, column| {
             let index = self.origin + u64::from(row) * self.row_stride + u64::from(column);
             let whole =
                 row < rows && column + chunk <= columns && index & u64::from(chunk - 1) == 0;
-            let (source, raw, by_lane) = if of_c {
-                (self.c, self.raw_c, self.by_lane_c)
-            } else {
-                (self.b, self.raw_b, self.by_lane_b)
+            let target = |raw: Shared<A::Element>, by_lane: Shared<f32>| {
+                if direct::<A, S>() {
+                    let at = buffer * self.matrix_words + position::<S, T>(column, row);
+                    by_lane.cast::<A::Element>().add(at)
+                } else {
+                    raw.add(at)
+                }
             };
-            let target = if direct::<A, S>() {
-                let at = buffer * self.matrix_words + position::<S, T>(column, row);
-                by_lane.cast::<A::Element>().add(at)
-            } else {
-                raw.add(at)
-            };
+            let (to_b, to_c) = (
+                target(self.raw_b, self.by_lane_b),
+                target(self.raw_c, self.by_lane_c),
+            );
             // SAFETY: what lies in the tensors is read; the chunks are this thread's.
             unsafe {
                 if whole {
-                    let source = source.add(index as usize).cast::<u32>();
-                    target.cast::<u32>().copy4_async(0, source, 0);
+                    let copy = |to: Shared<A::Element>, source: Global<A::Element>| {
+                        let source = source.add(index as usize).cast::<u32>();
+                        to.cast::<u32>().copy4_async(0, source, 0);
+                    };
+                    copy(to_b, self.b);
+                    copy(to_c, self.c);
                 } else {
                     let mut i = 0;
                     while i < chunk {
                         let inside = row < rows && column + i < columns;
                         let index = index as usize + i as usize;
-                        let value = if inside { source.load(index) } else { zero() };
-                        target.store(i, value);
+                        let copy = |to: Shared<A::Element>, source: Global<A::Element>| {
+                            let value = if inside { source.load(index) } else { zero() };
+                            to.store(i, value);
+                        };
+                        copy(to_b, self.b);
+                        copy(to_c, self.c);
                         i += 1;
                     }
                 }
@@ -153,17 +158,15 @@ impl<A: Layout, const T: u32> Matrices<A, T> {
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn lay_out<const S: usize>(&self, buffer: u32) {
-        let buffer = buffer * self.matrix_words;
-        self.each_chunk(|of_c, at, row, column| {
-            let (raw, by_lane) = if of_c {
-                (self.raw_c, self.by_lane_c)
-            } else {
-                (self.raw_b, self.by_lane_b)
-            };
+        let by_lane_b = self.by_lane_b.add(buffer * self.matrix_words);
+        let by_lane_c = self.by_lane_c.add(buffer * self.matrix_words);
+        self.each_chunk(|at, row, column| {
             // SAFETY: the chunks are this thread's; positions lie in the arrays.
             unsafe {
-                let words = raw.add(at).cast::<u32>().load4(0);
-                put::<A, S, T>(by_lane.add(buffer), row, column, A::Element::unpack(words));
+                let b = self.raw_b.add(at).cast::<u32>().load4(0);
+                let c = self.raw_c.add(at).cast::<u32>().load4(0);
+                put::<A, S, T>(by_lane_b, row, column, A::Element::unpack(b));
+                put::<A, S, T>(by_lane_c, row, column, A::Element::unpack(c));
             }
         });
     }

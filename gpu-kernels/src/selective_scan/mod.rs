@@ -44,7 +44,7 @@ entries! {
         => scan::<Columns<f32>, 4, 1, 32, true>, bounds(384, 1);
     /// f32, `[B, D, L]`, 4 states of two channels a thread, which has all parts.
     SelectiveScanF32ColumnsMerged = selective_scan_f32_columns_merged(SelectiveScanParams<f32>)
-        => merged::<Columns<f32>, 4, 2, 16>, bounds(128, 5);
+        => merged::<Columns<f32>, 4, 2, 16>, bounds(128, 4);
     /// f32, `[B, D, L]`, 8 states of two channels a thread.
     SelectiveScanF32ColumnsWide = selective_scan_f32_columns_wide(SelectiveScanParams<f32>)
         => scan::<Columns<f32>, 8, 2, 16, false>, bounds(192, 2);
@@ -68,7 +68,7 @@ entries! {
         => scan::<Columns<f16>, 4, 1, 32, true>, bounds(384, 1);
     /// f16, `[B, D, L]`, 4 states of two channels a thread, which has all parts.
     SelectiveScanF16ColumnsMerged = selective_scan_f16_columns_merged(SelectiveScanParams<f16>)
-        => merged::<Columns<f16>, 4, 2, 16>, bounds(128, 5);
+        => merged::<Columns<f16>, 4, 2, 16>, bounds(128, 4);
     /// f16, `[B, D, L]`, 8 states of two channels a thread.
     SelectiveScanF16ColumnsWide = selective_scan_f16_columns_wide(SelectiveScanParams<f16>)
         => scan::<Columns<f16>, 8, 2, 16, false>, bounds(192, 2);
@@ -92,7 +92,7 @@ entries! {
         => scan::<Columns<bf16>, 4, 1, 32, true>, bounds(384, 1);
     /// bf16, `[B, D, L]`, 4 states of two channels a thread, which has all parts.
     SelectiveScanBf16ColumnsMerged = selective_scan_bf16_columns_merged(SelectiveScanParams<bf16>)
-        => merged::<Columns<bf16>, 4, 2, 16>, bounds(128, 5);
+        => merged::<Columns<bf16>, 4, 2, 16>, bounds(128, 4);
     /// bf16, `[B, D, L]`, 8 states of two channels a thread.
     SelectiveScanBf16ColumnsWide = selective_scan_bf16_columns_wide(SelectiveScanParams<bf16>)
         => scan::<Columns<bf16>, 8, 2, 16, false>, bounds(192, 2);

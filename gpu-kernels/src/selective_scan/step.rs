@@ -235,7 +235,11 @@ fn sum_of_four(shares: [f32; ROWS], lane: u32, lanes: u32) -> f32 {
     let (odd, upper) = (lane & 1 != 0, lane & 2 != 0);
     let pair = |even_row: usize| {
         let (even, odd_row) = (shares[even_row % ROWS], shares[(even_row + 1) % ROWS]);
-        let (keep, pass) = if odd { (odd_row, even) } else { (even, odd_row) };
+        let (keep, pass) = if odd {
+            (odd_row, even)
+        } else {
+            (even, odd_row)
+        };
         keep + shuffle_xor::<32, f32>(FULL_MASK, pass, 1)
     };
     let (low, high) = (pair(0), pair(2));

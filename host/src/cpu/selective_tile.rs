@@ -62,7 +62,8 @@ impl<T: Element> Parameters<'_, T> {
             }
             for decay in row {
                 let a = if self.log { -exp(*decay) } else { *decay };
-                *decay = a * LOG2_E;
+                // Finite unless NaN, so that a step of size 0 changes nothing.
+                *decay = (a * LOG2_E).clamp(-f32::MAX, f32::MAX);
             }
         }
     }

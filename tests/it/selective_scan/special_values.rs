@@ -6,7 +6,7 @@ use ferroseq::ops::Layout;
 use ferroseq_tests::compare::selective_conforms;
 use ferroseq_tests::{Sample, SelectiveCase, SelectiveProblem, TestDevice};
 
-every_type! { on crate::selective_scan::SCAN: one_at_every_place parameters initial_states growth sprinkled }
+every_type! { on crate::selective_scan::SCAN: one_at_every_place parameters initial_states growth sprinkled empty_steps }
 
 const NAN: f32 = f32::NAN;
 const INF: f32 = f32::INFINITY;
@@ -89,6 +89,19 @@ fn parameters<T: Sample>(device: &TestDevice) -> Result<(), String> {
     let mut problem = base::<T>(device, Layout::Bdl, 42);
     problem.d_skip = Some(vec![NAN, INF, 0.0, 1e30]);
     problem.delta_bias = Some(vec![0.0, NAN, -INF, 100.0]);
+    selective_conforms(device, &problem)
+}
+
+/// A step of size 0 changes nothing, however large A is: `exp(A_log)` may be beyond f32.
+fn empty_steps<T: Sample>(device: &TestDevice) -> Result<(), String> {
+    let mut problem = base::<T>(device, Layout::Bld, 44);
+    problem.log = true;
+    problem.scan.softplus = false;
+    problem.delta_bias = None;
+    problem.a.iter_mut().step_by(2).for_each(|a| *a = 100.0);
+    let zero = T::narrow(0.0);
+    let deltas = problem.delta.iter_mut();
+    deltas.skip(1).step_by(3).for_each(|delta| *delta = zero);
     selective_conforms(device, &problem)
 }
 

@@ -152,7 +152,8 @@ impl State {
                 + 2.0 * UNIT * magnitude
                 + TINY,
             narrow: {
-                let decay = ((delta.narrow * self.a as f32) as f64).exp() as f32;
+                // A itself may be beyond f32: a step of size 0 changes nothing all the same.
+                let decay = (f64::from(delta.narrow) * self.a).exp() as f32;
                 decay.mul_add(self.h.narrow, delta.narrow * x * b)
             },
         };
