@@ -31,3 +31,11 @@ pub fn trap() -> ! {
     unsafe { core::arch::asm!("trap;", options(nostack)) }
     loop {}
 }
+
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+pub fn opaque(mut value: u64) -> u64 {
+    // SAFETY: no instruction.
+    unsafe { core::arch::asm!("// {0}", inout(reg64) value, options(pure, nomem, nostack)) };
+    value
+}
