@@ -88,7 +88,8 @@ pub const FAMILIES: &[Family] = &[
     },
 ];
 
-#[cfg(target_arch = "nvptx64")]
+// With rust-cuda, `cuda_std` has one.
+#[cfg(all(target_arch = "nvptx64", not(feature = "nvvm")))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     simt::thread::trap()

@@ -1,6 +1,7 @@
 //! The PTX in this binary, put there by `build.rs` from what `cargo xtask build-ptx` made.
 //! Data only: who loads it is `cuda`, who lists it is `ferroseq info`.
 
+use crate::codegen::{self, Codegen};
 use serde::Deserialize;
 
 /// One PTX module: one family of kernels for one architecture.
@@ -21,19 +22,31 @@ pub(crate) struct Module {
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// The module for a device of compute capability `major.minor`: PTX runs on its own
-/// architecture and every later one, so the highest that is not above the device's.
-/// `None` if there is none.
+/// architecture and every later one, so the highest that is not above the device's; by the
+/// code generator that was chosen. `None` if there is none.
 pub(crate) fn best(name: &str, major: u32, minor: u32) -> Option<&'static Module> {
-    best_of(MODULES, name, major * 10 + minor)
+    // Who loads it reports a choice that makes no sense.
+    let codegen = codegen::chosen().unwrap_or_default();
+    fitting(MODULES, codegen, name, major * 10 + minor)
+        .into_iter()
+        .next()
 }
 
-fn best_of<'a>(modules: &'a [Module], name: &str, device: u32) -> Option<&'a Module> {
-    // The first of equals: `nvptx` comes before `nvvm`.
-    modules
+/// Of `modules`, by that code generator, those that a device takes, best first.
+pub(crate) fn fitting<'a>(
+    modules: &'a [Module],
+    codegen: Codegen,
+    name: &str,
+    device: u32,
+) -> Vec<&'a Module> {
+    let mut fitting: Vec<_> = modules
         .iter()
-        .rev()
         .filter(|module| module.name == name && module.arch <= device)
-        .max_by_key(|module| module.arch)
+        .filter(|module| codegen.takes(module.codegen))
+        .collect();
+    // Of equals the first stays first: `nvptx` comes before `nvvm` in the list.
+    fitting.sort_by_key(|module| std::cmp::Reverse(module.arch));
+    fitting
 }
 
 /// How the embedded PTX was built.
@@ -85,9 +98,11 @@ mod tests {
             module("nvvm", 90, "scan"),
             module("nvvm", 80, "moe"),
         ];
-        let best = |name, device| {
-            best_of(&modules, name, device).map(|module| (module.codegen, module.arch))
+        let best_by = |codegen, name, device| {
+            let fitting = fitting(&modules, codegen, name, device);
+            fitting.first().map(|module| (module.codegen, module.arch))
         };
+        let best = |name, device| best_by(Codegen::Auto, name, device);
         assert_eq!(best("scan", 75), None);
         assert_eq!(best("scan", 80), Some(("nvptx", 80)));
         assert_eq!(best("scan", 89), Some(("nvptx", 80)));
@@ -95,6 +110,10 @@ mod tests {
         assert_eq!(best("scan", 120), Some(("nvptx", 100)));
         assert_eq!(best("moe", 89), Some(("nvvm", 80)));
         assert_eq!(best("none", 90), None);
+        let nvvm = |name, device| best_by(Codegen::Nvvm, name, device);
+        assert_eq!(nvvm("scan", 120), Some(("nvvm", 90)));
+        assert_eq!(nvvm("scan", 89), None);
+        assert_eq!(best_by(Codegen::Nvptx, "moe", 89), None);
     }
 
     #[test]

@@ -22,6 +22,7 @@
 
 pub mod bench;
 pub mod buffer;
+pub mod codegen;
 pub mod device;
 pub mod dtype;
 pub mod emulated;

@@ -1,4 +1,4 @@
-//! The PTX that stock rustc made of the kernels: every entry point is there with the
+//! The PTX that the code generators made of the kernels: every entry point is there with the
 //! parameters the host passes, and no barrier, shuffle or vote was lost or copied. Compilers have
 //! done both, and ptxas accepts the result.
 
@@ -86,13 +86,19 @@ fn entries_of_every_family() {
     }
 }
 
-/// `(architecture, file)` of a module, for every architecture built.
+/// `(architecture, file)` of a module, for every code generator and architecture built.
 fn files(module: &str) -> Vec<(String, PathBuf)> {
-    let folder = ptx_folder().map(|folder| folder.join("nvptx"));
-    let Some(architectures) = folder.and_then(|folder| std::fs::read_dir(folder).ok()) else {
+    let Some(folder) = ptx_folder() else {
         return Vec::new();
     };
-    architectures
+    // As in the binary: without its manifest the PTX is not whole, or not of this source.
+    let whole = |folder: &PathBuf| folder.join("manifest.json").is_file();
+    ["nvptx", "nvvm"]
+        .map(|codegen| folder.join(codegen))
+        .iter()
+        .filter(|folder| whole(folder))
+        .flat_map(std::fs::read_dir)
+        .flatten()
         .flatten()
         .map(|entry| {
             let architecture = entry.file_name().to_string_lossy().into_owned();

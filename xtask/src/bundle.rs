@@ -1,8 +1,9 @@
 //! `cargo xtask bundle`: `dist/` with the binary, the compiled tests, the PTX and the
 //! script that runs the tests on a machine without Rust.
 
-use crate::build_ptx::{self, Options};
+use crate::build_ptx::{self, Codegen, Options};
 use crate::process::{Run, step};
+use crate::rust_cuda;
 use crate::workspace::{Workspace, on_path};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
@@ -15,10 +16,21 @@ const LIMIT: u64 = 60_000_000;
 /// Runs the tests over there. A file of its own, so that a shell's linter can read it.
 const SCRIPT: &str = include_str!("run-tests.sh");
 
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Whose PTX to pack: auto takes nvptx's, and nvvm's beside it if all that rust-cuda
+    /// needs is here. With both, `ferroseq --codegen` and FERROSEQ_CODEGEN choose over there.
+    #[arg(long, value_enum, default_value_t)]
+    codegen: Codegen,
+    #[command(flatten)]
+    named: rust_cuda::Named,
+}
+
 /// Runs the command.
-pub fn run() -> Result<()> {
+pub fn run(args: Args) -> Result<()> {
     let workspace = Workspace::locate()?;
-    build_ptx::ensure(&Options::default())?;
+    let sets = build(&args)?;
     // So that a benchmark's report says what it measured.
     let commit = Run::new("git")
         .args(["rev-parse", "--short", "HEAD"])
@@ -66,7 +78,10 @@ pub fn run() -> Result<()> {
         pack(&test.path, &folder.join(&test.name))?;
     }
     // Some tests read the PTX itself.
-    copy_folder(&workspace.ptx(), &fresh.join("ptx")).context("cannot copy the PTX")?;
+    for set in &sets {
+        copy_folder(&workspace.ptx().join(set), &fresh.join("ptx").join(set))
+            .context("cannot copy the PTX")?;
+    }
     let script = fresh.join("run-tests.sh");
     fs::write(&script, SCRIPT)?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
@@ -81,12 +96,40 @@ pub fn run() -> Result<()> {
     remove(&dist)?;
     move_folder(&fresh, &dist)?;
     println!(
-        "{}: ferroseq, {} test executables, the PTX, run-tests.sh; {:.1} MB",
+        "{}: ferroseq, {} test executables, the PTX by {}, run-tests.sh; {:.1} MB",
         dist.display(),
         tests.len(),
+        sets.join(" and "),
         bytes as f64 / 1e6
     );
     Ok(())
+}
+
+/// Builds the PTX that is packed; names its code generators.
+fn build(args: &Args) -> Result<Vec<&'static str>> {
+    let wanted = match args.codegen {
+        Codegen::Nvptx => vec![Codegen::Nvptx],
+        Codegen::Nvvm => vec![Codegen::Nvvm],
+        Codegen::Auto => {
+            let search = rust_cuda::find(&rust_cuda::Places::here(&args.named));
+            let nvvm = search.found.map(|_| Codegen::Nvvm);
+            [Codegen::Nvptx].into_iter().chain(nvvm).collect::<Vec<_>>()
+        }
+    };
+    let mut sets = Vec::new();
+    for codegen in wanted {
+        build_ptx::ensure(&Options {
+            codegen,
+            named: args.named.clone(),
+            ..Options::default()
+        })?;
+        sets.push(if codegen == Codegen::Nvvm {
+            "nvvm"
+        } else {
+            "nvptx"
+        });
+    }
+    Ok(sets)
 }
 
 /// A compiled test executable.

@@ -43,6 +43,20 @@ pub fn run(args: Args) -> Result<()> {
         ];
         cargo(&args).show()
     })?;
+    timed("rust-cuda's layer, by its types", || {
+        // What no machine without rust-cuda can compile for a GPU; cuda_std as published.
+        cargo(&[
+            "clippy",
+            "--package",
+            "gpu-kernels",
+            "--features",
+            "nvvm",
+            "--",
+            "-D",
+            "warnings",
+        ])
+        .show()
+    })?;
     timed("docs", || {
         cargo(&["doc", "--workspace", "--no-deps"])
             .env("RUSTDOCFLAGS", "-D warnings")

@@ -1,11 +1,12 @@
 //! `cargo xtask doctor`: what is here, what is missing, what mends it. Looks only.
 
-use crate::build_ptx::{self, Options};
+use crate::build_ptx::{self, Generator, Options};
 use crate::manifest::{Manifest, State};
 use crate::process::Run;
 use crate::ptxas;
+use crate::rust_cuda;
 use crate::setup;
-use crate::toolchain::{self, Compiler, ENVIRONMENT, Places, Search};
+use crate::toolchain::{self, Compiler, ENVIRONMENT, Places, Search, pinned_channel};
 use crate::version::Release;
 use crate::workspace::{Workspace, on_path};
 use serde::Serialize;
@@ -99,7 +100,15 @@ fn checks() -> Vec<Check> {
         Some(compiler) => checks.extend(device(compiler)),
         None => checks.push(no_device(&places, &search)),
     }
-    checks.push(ptx(&workspace, search.compiler.as_ref()));
+    let places = rust_cuda::Places::here(&rust_cuda::Named::default());
+    let rust_cuda = rust_cuda::find(&places);
+    checks.extend(second(&places, &rust_cuda));
+    // What build-ptx takes by itself.
+    let generator = match (rust_cuda.found, search.compiler) {
+        (Some(rust_cuda), _) => Some(Generator::Nvvm(Box::new(rust_cuda))),
+        (None, compiler) => compiler.map(Generator::Nvptx),
+    };
+    checks.push(ptx(&workspace, generator.as_ref()));
     checks.push(match ptxas::find(&workspace) {
         Some(ptxas) => Check::ok(
             "ptxas",
@@ -138,14 +147,6 @@ fn host(workspace: &Workspace) -> Check {
     Check::ok(NAME, rustc)
 }
 
-/// The channel in `rust-toolchain.toml`.
-fn pinned_channel(text: &str) -> Option<String> {
-    let line = text
-        .lines()
-        .find(|line| line.trim().starts_with("channel"))?;
-    Some(line.split('"').nth(1)?.to_owned())
-}
-
 fn linker() -> Check {
     match on_path("cc") {
         Some(path) => Check::ok("linker", path.display().to_string()),
@@ -182,14 +183,31 @@ fn no_device(places: &Places, search: &Search) -> Check {
     Check::missing("device compiler", setup::describe(search), remedy)
 }
 
-fn ptx(workspace: &Workspace, compiler: Option<&Compiler>) -> Check {
+/// The second code generator. Nothing fails without it.
+fn second(places: &rust_cuda::Places, search: &rust_cuda::Search) -> Vec<Check> {
+    let mut checks: Vec<_> = search
+        .parts
+        .iter()
+        .map(|part| match &part.state {
+            Ok(found) => Check::ok(part.name, found),
+            Err(missing) => Check::optional(part.name, &missing.found, &missing.remedy),
+        })
+        .collect();
+    if places.checkout.is_none() {
+        // Nobody wants it: what else of it is missing would only be noise.
+        checks.truncate(1);
+    }
+    checks
+}
+
+fn ptx(workspace: &Workspace, generator: Option<&Generator>) -> Check {
     const NAME: &str = "PTX";
     const REMEDY: &str = "cargo xtask build-ptx";
-    let Some(compiler) = compiler else {
+    let Some(generator) = generator else {
         return Check::missing(NAME, "not checked: no device compiler", REMEDY);
     };
     let options = Options::default();
-    let inputs = match build_ptx::inputs(workspace, compiler, options.profile) {
+    let inputs = match build_ptx::inputs(workspace, generator, options.profile) {
         Ok(inputs) => inputs,
         Err(error) => return Check::missing(NAME, format!("{error:#}"), "git checkout ."),
     };
@@ -334,6 +352,22 @@ mod tests {
         );
         places.explicit = None;
         assert!(remedy(&places).starts_with("cargo xtask setup\n"));
+    }
+
+    #[test]
+    fn rust_cuda_is_one_line_until_it_is_named() {
+        let mut places = rust_cuda::Places::default();
+        let checks = |places: &rust_cuda::Places| second(places, &rust_cuda::find(places));
+        let [check] = &checks(&places)[..] else {
+            panic!("{:?}", checks(&places));
+        };
+        assert_eq!(check.state, Standing::Optional);
+        assert_eq!(check.found, "no checkout is named");
+        places.checkout = Some("/nowhere".into());
+        let found = checks(&places);
+        assert_eq!(found.len(), 3);
+        let optional = |check: &Check| check.state == Standing::Optional && check.remedy.is_some();
+        assert!(found.iter().all(optional), "{found:?}");
     }
 
     #[test]

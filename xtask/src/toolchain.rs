@@ -126,8 +126,9 @@ fn candidates(places: &Places) -> Vec<(PathBuf, Origin)> {
         return vec![(rustc.clone(), Origin::Environment)];
     }
     let mut found = Vec::new();
-    if let Some(rustc) = places.rustup_toolchains.as_deref().and_then(nightly) {
-        found.push((rustc, Origin::Nightly));
+    let toolchains = places.rustup_toolchains.as_deref();
+    if let Some(folder) = toolchains.and_then(|toolchains| named(toolchains, NIGHTLY)) {
+        found.push((folder.join("bin").join("rustc"), Origin::Nightly));
     }
     let mut seen = Vec::new();
     for rustc in programs(&places.path, "rustc").filter(|rustc| !is_rustup_proxy(rustc)) {
@@ -141,14 +142,22 @@ fn candidates(places: &Places) -> Vec<(PathBuf, Origin)> {
     found
 }
 
-/// The rustc of the pinned nightly, whose folder carries the host's triple in its name.
-fn nightly(toolchains: &Path) -> Option<PathBuf> {
-    let prefix = format!("{NIGHTLY}-");
+/// The folder of a toolchain of rustup's, which carries the host's triple after its name.
+pub fn named(toolchains: &Path, name: &str) -> Option<PathBuf> {
+    let prefix = format!("{name}-");
     let folder = fs::read_dir(toolchains)
         .ok()?
         .filter_map(Result::ok)
         .find(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))?;
-    Some(folder.path().join("bin").join("rustc"))
+    Some(folder.path())
+}
+
+/// The channel in a `rust-toolchain.toml`.
+pub fn pinned_channel(text: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .find(|line| line.trim().starts_with("channel"))?;
+    Some(line.split('"').nth(1)?.to_owned())
 }
 
 /// Rustup puts itself, linked or copied, under the names of the tools it stands for.

@@ -139,13 +139,7 @@ macro_rules! entries {
         #[cfg(target_arch = "nvptx64")]
         mod device {
             use super::*;
-            $(
-                #[unsafe(no_mangle)]
-                unsafe extern "ptx-kernel" fn $symbol(params: $params) {
-                    // SAFETY: the launcher checked the buffers against `params`.
-                    unsafe { $body(params) }
-                }
-            )*
+            $(entry_point! { $symbol($params) => $body })*
         }
     };
 }

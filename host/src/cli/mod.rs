@@ -21,6 +21,7 @@ mod step;
 mod tensors;
 
 use clap::{Parser, Subcommand};
+use ferroseq::codegen::{self, Codegen};
 use std::process::ExitCode;
 
 /// Sequence-model kernels on tensor files, on an NVIDIA GPU or the CPU
@@ -58,6 +59,10 @@ Examples:
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Whose PTX a GPU runs: auto, nvptx (stock rustc) or nvvm (rust-cuda); auto takes that for
+    /// the highest architecture, of equals nvptx. `ferroseq info` says what the binary has
+    #[arg(long, global = true, value_name = "NAME")]
+    codegen: Option<Codegen>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,7 +80,11 @@ enum Command {
 
 /// Parses, runs, reports.
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::parse();
+    if let Some(codegen) = cli.codegen {
+        codegen::choose(codegen);
+    }
+    let result = match cli.command {
         Command::Scan(args) => scan::run(*args),
         Command::Route(args) => route::run(*args),
         Command::Dispatch(args) => dispatch::run(*args),

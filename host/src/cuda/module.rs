@@ -3,6 +3,7 @@
 use super::device::{CudaDevice, Handle};
 use super::error::{Code, check};
 use super::properties::Properties;
+use crate::codegen::{self, Codegen};
 use crate::embedded;
 use crate::error::{Error, Result};
 use cust::sys::{
@@ -112,7 +113,8 @@ impl Modules {
             return Ok(Arc::clone(module));
         }
         let mut refused = None;
-        for candidate in candidates(embedded::MODULES, name, device.properties()) {
+        let codegen = codegen::chosen()?;
+        for candidate in candidates(embedded::MODULES, codegen, name, device.properties()) {
             match Module::load(device, candidate.ptx)? {
                 Ok(module) => {
                     let module = Arc::new(module);
@@ -121,7 +123,7 @@ impl Modules {
                 }
                 Err(why) => {
                     let older = TRY_OLDER.contains(&why.code.0);
-                    let label = format!("{name} (sm_{})", candidate.arch);
+                    let label = format!("{name} (sm_{}, {})", candidate.arch, candidate.codegen);
                     // The first refusal is of the PTX that should have worked.
                     refused.get_or_insert_with(|| why.into_error(&label, device));
                     if !older {
@@ -130,7 +132,7 @@ impl Modules {
                 }
             }
         }
-        Err(refused.unwrap_or_else(|| none_embedded(embedded::MODULES, name, device)))
+        Err(refused.unwrap_or_else(|| none_embedded(embedded::MODULES, codegen, name, device)))
     }
 
     /// Loads a module that is not embedded.
@@ -160,22 +162,25 @@ impl Modules {
 /// The embedded modules of that name which the GPU takes, best first.
 fn candidates<'a>(
     modules: &'a [embedded::Module],
+    codegen: Codegen,
     name: &str,
     properties: &Properties,
 ) -> Vec<&'a embedded::Module> {
     let (major, minor) = properties.compute_capability;
-    let mut fitting: Vec<_> = modules
-        .iter()
-        .filter(|module| module.name == name && module.arch <= major * 10 + minor)
-        .collect();
-    fitting.sort_by_key(|module| std::cmp::Reverse(module.arch));
-    fitting
+    embedded::fitting(modules, codegen, name, major * 10 + minor)
 }
 
-fn none_embedded(modules: &[embedded::Module], name: &str, device: &CudaDevice) -> Error {
+fn none_embedded(
+    modules: &[embedded::Module],
+    codegen: Codegen,
+    name: &str,
+    device: &CudaDevice,
+) -> Error {
+    let by_chosen = |module: &&embedded::Module| codegen.takes(module.codegen);
     let mut archs: Vec<_> = modules
         .iter()
         .filter(|module| module.name == name)
+        .filter(by_chosen)
         .collect();
     archs.sort_by_key(|module| module.arch);
     let archs: Vec<_> = archs
@@ -185,6 +190,11 @@ fn none_embedded(modules: &[embedded::Module], name: &str, device: &CudaDevice) 
     let (major, minor) = device.properties().compute_capability;
     let reason = if modules.is_empty() {
         format!("this binary was built before any PTX was; {REMEDY}")
+    } else if !modules.iter().any(|module| by_chosen(&module)) {
+        format!(
+            "this binary carries no PTX by {codegen}; run `cargo xtask build-ptx --codegen \
+             {codegen}`, then build again"
+        )
     } else if archs.is_empty() {
         format!("this binary carries no module `{name}`; {REMEDY}")
     } else {
@@ -364,14 +374,15 @@ mod tests {
     fn the_highest_architecture_the_device_takes_comes_first() {
         let modules = [module("scan", 80), module("scan", 100), module("scan", 90)];
         let archs = |capability| -> Vec<u32> {
-            let found = candidates(&modules, "scan", &properties(capability));
+            let found = candidates(&modules, Codegen::Auto, "scan", &properties(capability));
             found.iter().map(|module| module.arch).collect()
         };
         assert_eq!(archs((9, 0)), [90, 80]);
         assert_eq!(archs((8, 9)), [80]);
         assert_eq!(archs((12, 0)), [100, 90, 80]);
         assert!(archs((7, 5)).is_empty());
-        assert!(candidates(&modules, "other", &properties((9, 0))).is_empty());
+        assert!(candidates(&modules, Codegen::Auto, "other", &properties((9, 0))).is_empty());
+        assert!(candidates(&modules, Codegen::Nvvm, "scan", &properties((9, 0))).is_empty());
     }
 
     #[test]

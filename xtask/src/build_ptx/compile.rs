@@ -132,7 +132,20 @@ fn cargo(compiler: &Compiler, unit: &Unit<'_>, folder: &Path, command: &str) -> 
     flags.push(format!("-Ctarget-cpu={}", unit.arch));
     // By name: with its path, another order of PATH would rebuild the core library.
     flags.push("-Clinker=true".to_owned());
-    let mut run = Run::cargo();
+    Ok(clean(Run::cargo())
+        .env("RUSTC", &compiler.rustc)
+        // -Zbuild-std and the device crate's features are unstable.
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
+        .arg(command)
+        .arg("--manifest-path")
+        .arg(unit.manifest)
+        .args(["--profile", "ptx", "--target", TRIPLE, "--target-dir"])
+        .arg(folder))
+}
+
+/// A command without what the user's environment says to cargo and rustc.
+pub fn clean(mut run: Run) -> Run {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         let cargos = text.starts_with("CARGO_") && !KEPT.iter().any(|kept| text.starts_with(kept));
@@ -140,17 +153,7 @@ fn cargo(compiler: &Compiler, unit: &Unit<'_>, folder: &Path, command: &str) -> 
             run = run.without_env(&name);
         }
     }
-    Ok(run
-        .env("RUSTC", &compiler.rustc)
-        // -Zbuild-std and the device crate's features are unstable.
-        .env("RUSTC_BOOTSTRAP", "1")
-        // Empty, not absent: the user's cargo configuration may name a wrapper.
-        .env("RUSTC_WRAPPER", "")
+    // Empty, not absent: the user's cargo configuration may name a wrapper.
+    run.env("RUSTC_WRAPPER", "")
         .env("RUSTC_WORKSPACE_WRAPPER", "")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .arg(command)
-        .arg("--manifest-path")
-        .arg(unit.manifest)
-        .args(["--profile", "ptx", "--target", TRIPLE, "--target-dir"])
-        .arg(folder))
 }

@@ -2,11 +2,14 @@
 //! architecture under `target/ptx`, with a manifest. Writes nothing where nothing changed.
 
 pub mod compile;
+mod nvvm;
 pub mod ptx;
 
 use crate::digest;
 use crate::manifest::{self, Arch, Inputs, Manifest, Profile, State};
 use crate::process::step;
+use crate::ptxas;
+use crate::rust_cuda::{self, RustCuda};
 use crate::setup;
 use crate::toolchain::Compiler;
 use crate::workspace::{Workspace, replace};
@@ -31,10 +34,12 @@ pub struct Args {
         default_value = "sm_80,sm_90"
     )]
     arch: Vec<Arch>,
-    /// Code generator. auto takes nvptx, which needs no more than a rustc with its library
-    /// sources; nvvm (rust-cuda) is not built yet.
+    /// Code generator. auto takes nvvm if all that it needs is here, else nvptx, which
+    /// needs no more than a rustc with its library sources; it says which.
     #[arg(long, value_enum, default_value_t)]
     codegen: Codegen,
+    #[command(flatten)]
+    named: rust_cuda::Named,
     /// Nothing but the code (the default).
     #[arg(long, conflicts_with = "debug")]
     release: bool,
@@ -65,6 +70,8 @@ pub struct Options {
     pub codegen: Codegen,
     /// With source lines or without.
     pub profile: Profile,
+    /// Where rust-cuda is.
+    pub named: rust_cuda::Named,
 }
 
 impl Default for Options {
@@ -73,6 +80,39 @@ impl Default for Options {
             archs: vec![Arch(80), Arch(90)],
             codegen: Codegen::default(),
             profile: Profile::default(),
+            named: rust_cuda::Named::default(),
+        }
+    }
+}
+
+/// A code generator that is here.
+#[derive(Clone, Debug)]
+pub enum Generator {
+    /// Stock rustc.
+    Nvptx(Compiler),
+    /// rust-cuda.
+    Nvvm(Box<RustCuda>),
+}
+
+impl Generator {
+    /// Its name, and that of its folder.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Nvptx(_) => "nvptx",
+            Self::Nvvm(_) => "nvvm",
+        }
+    }
+
+    /// It in words.
+    fn describe(&self) -> String {
+        match self {
+            Self::Nvptx(compiler) => format!("{}, {}", compiler.version.text, compiler.origin),
+            Self::Nvvm(rust_cuda) => format!(
+                "{} with {}, libNVVM {}",
+                rust_cuda.version.text,
+                rust_cuda.backend.display(),
+                rust_cuda.nvvm_version
+            ),
         }
     }
 }
@@ -107,6 +147,7 @@ pub fn run(args: Args) -> Result<()> {
         archs: args.arch,
         codegen: args.codegen,
         profile,
+        named: args.named,
     })?;
     for (module, path) in set.files() {
         println!(
@@ -123,23 +164,16 @@ pub fn run(args: Args) -> Result<()> {
 /// Makes sure that the PTX is there and up to date, with the compiler that `setup` finds
 /// or installs.
 pub fn ensure(options: &Options) -> Result<PtxSet> {
-    if options.codegen == Codegen::Nvvm {
-        bail!("--codegen nvvm is not built yet; use --codegen nvptx");
-    }
     let workspace = Workspace::locate()?;
-    let compiler = setup::device_compiler()?;
-    let inputs = inputs(&workspace, &compiler, options.profile)?;
+    let (generator, why) = choose(options)?;
+    let inputs = inputs(&workspace, &generator, options.profile)?;
     let folder = workspace.ptx().join(&inputs.codegen);
     step(format_args!(
-        "PTX by {} ({}): {}, {}",
+        "PTX by {} ({why}): {}",
         inputs.codegen,
-        match options.codegen {
-            Codegen::Auto => "auto: the one code generator that is built so far",
-            _ => "as asked",
-        },
-        compiler.version.text,
-        compiler.origin
+        generator.describe()
     ));
+    withdraw_stale(&workspace.ptx(), &inputs)?;
     let state = Manifest::state(&folder, &inputs, &modules(), &options.archs);
     match &state {
         State::Fresh => step(format_args!("PTX is up to date in {}", folder.display())),
@@ -147,22 +181,87 @@ pub fn ensure(options: &Options) -> Result<PtxSet> {
         State::Stale(reason) => step(format_args!("PTX is out of date: {reason}")),
     }
     if state != State::Fresh {
-        build(&workspace, &compiler, inputs, &folder, options)?;
+        build(&workspace, &generator, inputs, &folder, options)?;
     }
     let manifest = Manifest::read(&folder)?.context("the manifest is gone")?;
     Ok(PtxSet { folder, manifest })
 }
 
+/// The code generator, and why it is this one.
+fn choose(options: &Options) -> Result<(Generator, String)> {
+    let nvptx = || Ok::<_, anyhow::Error>(Generator::Nvptx(setup::device_compiler()?));
+    if options.codegen == Codegen::Nvptx {
+        return Ok((nvptx()?, "as asked".to_owned()));
+    }
+    let places = rust_cuda::Places::here(&options.named);
+    if options.codegen == Codegen::Auto && places.checkout.is_none() {
+        return Ok((nvptx()?, "auto: no rust-cuda is named".to_owned()));
+    }
+    let mut search = rust_cuda::find(&places);
+    match (options.codegen, search.found.take()) {
+        (Codegen::Auto, None) => {
+            let why = format!("auto: {}", search.describe());
+            Ok((nvptx()?, why))
+        }
+        (_, None) => bail!("{}\nWithout it: --codegen nvptx", search.describe()),
+        (codegen, Some(rust_cuda)) => {
+            let why = match codegen {
+                Codegen::Auto => "auto: all that it needs is here",
+                _ => "as asked",
+            };
+            Ok((Generator::Nvvm(Box::new(rust_cuda)), why.to_owned()))
+        }
+    }
+}
+
 /// What the PTX would be built from now.
-pub fn inputs(workspace: &Workspace, compiler: &Compiler, profile: Profile) -> Result<Inputs> {
-    Ok(Inputs {
-        codegen: "nvptx".to_owned(),
-        compiler: compiler.version.text.clone(),
-        llvm: compiler.version.llvm.clone(),
-        flags: compile::flags(),
-        profile,
-        source_digest: digest::sources(workspace)?,
+pub fn inputs(workspace: &Workspace, generator: &Generator, profile: Profile) -> Result<Inputs> {
+    let source_digest = digest::sources(workspace)?;
+    let codegen = generator.name().to_owned();
+    Ok(match generator {
+        Generator::Nvptx(compiler) => Inputs {
+            codegen,
+            compiler: compiler.version.text.clone(),
+            llvm: compiler.version.llvm.clone(),
+            flags: compile::flags(),
+            tools: Vec::new(),
+            profile,
+            source_digest,
+        },
+        Generator::Nvvm(rust_cuda) => Inputs {
+            codegen,
+            compiler: rust_cuda.version.text.clone(),
+            llvm: format!("7, libNVVM {}", rust_cuda.nvvm_version),
+            flags: nvvm::flags(),
+            tools: nvvm::tools(rust_cuda)?,
+            profile,
+            source_digest,
+        },
     })
+}
+
+/// Takes the manifest of another code generator's PTX away if it was built from other
+/// sources than these: the host embeds what has a manifest, and would have kernels of two
+/// states.
+fn withdraw_stale(ptx: &Path, inputs: &Inputs) -> Result<()> {
+    for codegen in ["nvptx", "nvvm"] {
+        let folder = ptx.join(codegen);
+        if codegen == inputs.codegen || !folder.join(manifest::FILE).exists() {
+            continue;
+        }
+        let other = Manifest::read(&folder);
+        if let Ok(Some(other)) = &other
+            && other.inputs.source_digest == inputs.source_digest
+        {
+            continue;
+        }
+        step(format_args!(
+            "the PTX by {codegen} is of other sources: withdrawn until it is built again"
+        ));
+        fs::remove_file(folder.join(manifest::FILE))
+            .with_context(|| format!("cannot remove the manifest in {}", folder.display()))?;
+    }
+    Ok(())
 }
 
 /// The names of the families.
@@ -175,7 +274,7 @@ type Built = (manifest::Module, String);
 
 fn build(
     workspace: &Workspace,
-    compiler: &Compiler,
+    generator: &Generator,
     inputs: Inputs,
     folder: &Path,
     options: &Options,
@@ -190,7 +289,14 @@ fn build(
     archs.sort();
     archs.dedup();
     let started = Instant::now();
-    let mut built = compile_all(workspace, compiler, &archs, options.profile)?;
+    let back_end = match generator {
+        Generator::Nvptx(compiler) => BackEnd::Nvptx(compiler),
+        Generator::Nvvm(rust_cuda) => BackEnd::Nvvm {
+            builder: nvvm::Builder::prepare(workspace, rust_cuda)?,
+            ptxas: ptxas::find(workspace),
+        },
+    };
+    let mut built = compile_all(workspace, &back_end, &archs, options.profile)?;
     built.sort_by_key(|(module, _)| (module.arch, module.module.clone()));
     for (module, text) in &built {
         replace(&folder.join(&module.file), text.as_bytes())?;
@@ -212,11 +318,21 @@ fn build(
     Ok(())
 }
 
+/// A code generator, ready to compile.
+enum BackEnd<'a> {
+    Nvptx(&'a Compiler),
+    Nvvm {
+        builder: nvvm::Builder<'a>,
+        /// Says whether the PTX may claim to be of an older version.
+        ptxas: Option<ptxas::Ptxas>,
+    },
+}
+
 /// Compiles every family for every architecture, architectures side by side: most of the
 /// time goes into the core library, which keeps one processor busy.
 fn compile_all(
     workspace: &Workspace,
-    compiler: &Compiler,
+    back_end: &BackEnd<'_>,
     archs: &[Arch],
     profile: Profile,
 ) -> Result<Vec<Built>> {
@@ -224,7 +340,10 @@ fn compile_all(
     let mut built = Vec::new();
     for group in archs.chunks(width) {
         for &arch in group {
-            let first = !compile::is_warm(workspace, arch);
+            let first = match back_end {
+                BackEnd::Nvptx(_) => !compile::is_warm(workspace, arch),
+                BackEnd::Nvvm { builder, .. } => !builder.is_warm(arch),
+            };
             step(format_args!(
                 "compiling {} for {arch}{}",
                 modules().join(", "),
@@ -243,7 +362,7 @@ fn compile_all(
                 scope.spawn(move || {
                     let families = FAMILIES.iter();
                     let result: Result<Vec<Built>> = families
-                        .map(|family| compile_one(workspace, compiler, family, arch, profile))
+                        .map(|family| compile_one(workspace, back_end, family, arch, profile))
                         .collect();
                     // The receiver outlives every sender.
                     drop(sender.send((arch, result)));
@@ -276,7 +395,7 @@ fn compile_all(
 
 fn compile_one(
     workspace: &Workspace,
-    compiler: &Compiler,
+    back_end: &BackEnd<'_>,
     family: &Family,
     arch: Arch,
     profile: Profile,
@@ -289,9 +408,17 @@ fn compile_one(
         arch,
         profile,
     };
-    let raw = compile::compile(workspace, compiler, &unit)?;
-    let text = ptx::finish(&raw, family.entries)
-        .with_context(|| format!("module {} for {arch}", family.module))?;
+    let finish = |raw: &str| {
+        ptx::finish(raw, family.entries)
+            .with_context(|| format!("module {} for {arch}", family.module))
+    };
+    let text = match back_end {
+        BackEnd::Nvptx(compiler) => finish(&compile::compile(workspace, compiler, &unit)?)?,
+        BackEnd::Nvvm { builder, ptxas } => {
+            let text = finish(&builder.compile(&unit)?)?;
+            builder.lower(text, &unit, ptxas.as_ref())?
+        }
+    };
     let entries = family.entries.iter().map(|entry| manifest::Entry {
         name: entry.name.to_owned(),
         param_size: entry.param_size,
@@ -359,6 +486,7 @@ mod tests {
                 compiler: String::new(),
                 llvm: String::new(),
                 flags: Vec::new(),
+                tools: Vec::new(),
                 profile: Profile::Release,
                 source_digest: String::new(),
             },
@@ -377,12 +505,48 @@ mod tests {
     }
 
     #[test]
-    fn nvvm_is_refused_in_words() {
+    fn without_rust_cuda_nvvm_is_refused_in_words() {
         let options = Options {
             codegen: Codegen::Nvvm,
+            named: rust_cuda::Named {
+                rust_cuda: Some("/nowhere".into()),
+                rust_cuda_toolchain: Some("/nowhere/sysroot".into()),
+            },
             ..Options::default()
         };
-        let error = ensure(&options).unwrap_err().to_string();
-        assert!(error.contains("not built yet"), "{error}");
+        let error = choose(&options).unwrap_err().to_string();
+        for words in [
+            "rust-cuda is not complete",
+            "/nowhere is no checkout of rust-cuda",
+            "no /nowhere/sysroot/bin/rustc",
+            "Without it: --codegen nvptx",
+        ] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn ptx_of_other_sources_is_withdrawn() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = |codegen: &str, digest: &str| Inputs {
+            codegen: codegen.into(),
+            compiler: String::new(),
+            llvm: String::new(),
+            flags: Vec::new(),
+            tools: Vec::new(),
+            profile: Profile::Release,
+            source_digest: digest.into(),
+        };
+        let file = folder.path().join("nvvm").join(manifest::FILE);
+        let manifest = Manifest {
+            inputs: inputs("nvvm", "1"),
+            modules: Vec::new(),
+        };
+        replace(&file, &serde_json::to_vec(&manifest).unwrap()).unwrap();
+        withdraw_stale(folder.path(), &inputs("nvptx", "1")).unwrap();
+        withdraw_stale(folder.path(), &inputs("nvvm", "2")).unwrap();
+        assert!(file.exists());
+        withdraw_stale(folder.path(), &inputs("nvptx", "2")).unwrap();
+        assert!(!file.exists());
     }
 }

@@ -148,6 +148,16 @@ fn raise_version(text: String) -> String {
     text.replacen(line, &format!(".version {}.{}", VERSION.0, VERSION.1), 1)
 }
 
+/// The text with [`VERSION`] in the place of a later one; `None` if it has no later one.
+pub fn lower_version(ptx: &str) -> Option<String> {
+    let written = version(ptx).ok()?;
+    let (major, minor) = written.split_once('.')?;
+    let later = (major.parse().ok()?, minor.parse().ok()?) > VERSION;
+    let line = |version: &str| format!(".version {version}");
+    let lower = format!("{}.{}", VERSION.0, VERSION.1);
+    later.then(|| ptx.replacen(&line(written), &line(&lower), 1))
+}
+
 fn directives(bounds: LaunchBounds) -> String {
     let mut text = String::new();
     if bounds.max_threads > 0 {
@@ -248,6 +258,14 @@ mod tests {
         assert_eq!(finish(&old, &entries).unwrap(), PTX);
         let new = PTX.replace(".version 7.8", ".version 8.10");
         assert_eq!(finish(&new, &entries).unwrap(), new);
+    }
+
+    #[test]
+    fn a_later_version_is_lowered() {
+        let later = PTX.replace(".version 7.8", ".version 9.0");
+        assert_eq!(lower_version(&later).as_deref(), Some(PTX));
+        assert_eq!(lower_version(PTX), None);
+        assert_eq!(lower_version("no version"), None);
     }
 
     #[test]

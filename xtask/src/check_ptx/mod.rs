@@ -43,6 +43,8 @@ pub struct Args {
     /// Code generator, as in build-ptx; each has its part of the snapshot.
     #[arg(long, value_enum, default_value_t)]
     codegen: Codegen,
+    #[command(flatten)]
+    named: crate::rust_cuda::Named,
     /// Check only this module (family); may be given more than once.
     #[arg(long, value_name = "NAME")]
     module: Vec<String>,
@@ -185,6 +187,7 @@ fn source(args: &Args) -> Result<Source> {
     }
     let options = Options {
         codegen: args.codegen,
+        named: args.named.clone(),
         ..Options::default()
     };
     let set = build_ptx::ensure(&options)?;
