@@ -1,7 +1,9 @@
 //! Embeds the PTX that `cargo xtask build-ptx` left in `target/ptx` (or in the folder that
-//! `FERROSEQ_PTX_DIR` names): copies it to `OUT_DIR` and writes the list that
-//! `src/embedded.rs` includes. Where nothing was built yet the list is empty.
+//! `FERROSEQ_PTX_DIR` names): compresses it into `OUT_DIR` (a tenth of its size) and writes the
+//! list that `src/embedded.rs` includes. Where nothing was built yet the list is empty.
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,19 +51,20 @@ fn embed() -> Result<(), String> {
             };
             for file in entries(&folder)? {
                 if file.extension().is_some_and(|extension| extension == "ptx") {
-                    let copy = copied(&file, &copies.join(&name).join(format!("sm_{arch}")))?;
+                    let folder = copies.join(&name).join(format!("sm_{arch}"));
+                    let copy = compressed(&file, &folder)?;
                     let module = file.file_stem().unwrap_or_default().to_string_lossy();
                     modules += &format!(
                         "    Module {{ codegen: {name:?}, arch: {arch}, name: {module:?}, \
-                         ptx: include_str!({copy:?}) }},\n"
+                         zlib: include_bytes!({copy:?}) }},\n"
                     );
                 }
             }
         }
     }
     let code = format!(
-        "pub(crate) const MODULES: &[Module] = &[\n{modules}];\n\
-         pub(crate) const MANIFESTS: &[(&str, &str)] = &[\n{manifests}];\n"
+        "pub(crate) static MODULES: &[Module] = &[\n{modules}];\n\
+         pub(crate) static MANIFESTS: &[(&str, &str)] = &[\n{manifests}];\n"
     );
     let list = copies.with_file_name("embedded.rs");
     fs::write(&list, code).map_err(said("cannot write", &list))
@@ -106,6 +109,20 @@ fn copied(file: &Path, folder: &Path) -> Result<PathBuf, String> {
     fs::create_dir_all(folder)
         .and_then(|()| fs::copy(file, &copy))
         .map_err(said("cannot copy", file))?;
+    Ok(copy)
+}
+
+/// [`copied`], as a zlib stream.
+fn compressed(file: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let copy = folder.join(file.with_extension("zlib").file_name().unwrap_or_default());
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let mut to = ZlibEncoder::new(fs::File::create(&copy)?, Compression::default());
+        io::copy(&mut fs::File::open(file)?, &mut to)?;
+        to.finish()?;
+        Ok(())
+    };
+    write().map_err(said("cannot compress", file))?;
     Ok(copy)
 }
 

@@ -282,7 +282,7 @@ mod tests {
                 codegen: "nvptx",
                 arch,
                 name,
-                ptx: "",
+                zlib: &[],
             }
         }
         [module("scan", 90), module("moe", 80), module("scan", 80)]

@@ -115,7 +115,11 @@ impl Modules {
         let mut refused = None;
         let codegen = codegen::chosen()?;
         for candidate in candidates(embedded::MODULES, codegen, name, device.properties()) {
-            match Module::load(device, candidate.ptx)? {
+            let ptx = candidate.ptx().map_err(|error| Error::NoPtx {
+                device: device.label(),
+                reason: format!("module `{name}` of this binary is damaged: {error}"),
+            })?;
+            match Module::load(device, &ptx)? {
                 Ok(module) => {
                     let module = Arc::new(module);
                     loaded.insert(name, Arc::clone(&module));
@@ -366,7 +370,7 @@ mod tests {
             codegen: "nvptx",
             arch,
             name,
-            ptx: "",
+            zlib: &[],
         }
     }
 
