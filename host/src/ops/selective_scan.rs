@@ -14,7 +14,8 @@
 //!
 //! On one device results do not depend on what else is in the batch and are the same from
 //! run to run, bit for bit; between devices they agree within rounding. Decays and states
-//! smaller than the smallest normal f32 may become zero.
+//! smaller than the smallest normal f32 may become zero. An A beyond f32 (`A_log` above 88)
+//! counts as the largest f32: a step of size 0 changes nothing whatever A.
 
 use super::check::{self, Check, sequence_shape};
 use super::{Layout, SequenceOffsets};
