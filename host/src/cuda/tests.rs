@@ -193,7 +193,11 @@ fn events_measure_what_lies_between_them() {
         time_us(&cuda, || (0..count).try_for_each(|_| add(&cuda, &data, 1))).expect("time")
     };
     // Other tests use the GPU, too: of several times the least disturbed.
-    let least = |count| (0..10).map(|_| launches(count)).fold(f64::INFINITY, f64::min);
+    let least = |count| {
+        (0..10)
+            .map(|_| launches(count))
+            .fold(f64::INFINITY, f64::min)
+    };
     let (few, many) = (least(1), least(200));
     assert!(few > 0.0 && many > few, "{few} us for 1, {many} us for 200");
 
