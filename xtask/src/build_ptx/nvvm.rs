@@ -82,8 +82,13 @@ impl<'a> Builder<'a> {
             program: program.join("target/release/builder"),
             folder,
         };
-        builder
-            .clean(Run::cargo())
+        let mut cargo = builder.clean(Run::cargo());
+        // The toolchain that runs xtask builds the program: in the checkout's folders, where
+        // cargo compiles its crates, rustup would take the one of its `rust-toolchain.toml`.
+        if let Some(toolchain) = env::var_os("RUSTUP_TOOLCHAIN") {
+            cargo = cargo.env("RUSTUP_TOOLCHAIN", toolchain);
+        }
+        cargo
             .args(["build", "--quiet", "--release", "--target-dir"])
             .arg(program.join("target"))
             .dir(&program)
@@ -107,6 +112,8 @@ impl<'a> Builder<'a> {
         };
         self.clean(Run::cargo())
             .args(["update", "--quiet", "glam", "--precise", version])
+            // The manifest asks for `profile-rustflags`.
+            .env("RUSTC_BOOTSTRAP", "1")
             .dir(kernels)
             .capture()
             .with_context(|| format!("cannot pin glam to {version}, rust-cuda's version of it"))
