@@ -15,7 +15,7 @@ pub(super) type Raw = [u32; ELEMENTS];
 
 /// An element of them.
 #[inline(always)]
-fn value<A: Layout>(raw: &Raw, element: usize) -> f32 {
+pub(super) fn value<A: Layout>(raw: &Raw, element: usize) -> f32 {
     let word = if A::PAIRS {
         raw[element % 4] >> (16 * (element / 4))
     } else {
@@ -39,7 +39,7 @@ pub(super) struct Frame {
 
 /// A thread's elements of tiles of `T` time steps.
 pub(super) struct Elements<A: Layout, const T: u32> {
-    place: Place,
+    pub(super) place: Place,
     channels: u32,
     /// Whether all the elements' channels exist, and pairs lie on their boundaries.
     all_here: bool,
@@ -50,9 +50,9 @@ pub(super) struct Elements<A: Layout, const T: u32> {
     half_stride: u64,
     /// From a tile to the next.
     pub(super) tile_stride: u64,
-    bias: [f32; ELEMENTS],
+    pub(super) bias: [f32; ELEMENTS],
     skip: [f32; ELEMENTS],
-    pairs: Shared<f32>,
+    pub(super) pairs: Shared<f32>,
     sums: Shared<f32>,
     /// Words from one buffer to the other.
     pair_words: u32,

@@ -16,6 +16,7 @@ use super::lane::Lane;
 use super::layout::{ELEMENTS, Layout};
 use super::matrices::{Matrices, direct};
 use super::policy::SharedLayout;
+use super::split;
 use super::states::States;
 use crate::simt::async_copy;
 use crate::simt::thread::{block_idx_x, sync_threads_or, thread_idx_x};
@@ -33,10 +34,13 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
     let scanning = (1u32 << (log2_lanes + log2_channels)) / V as u32;
     let thread = thread_idx_x();
     let scans = thread < scanning;
-    let sequence = block_idx_x() / (params.groups * params.channel_blocks);
+    let sequence = sequence(&params);
     // SAFETY: the launch contract; every access below is inside it, as each step says.
     unsafe {
         let (frame, group, length) = frame::<A>(&params, sequence);
+        if split::is_done(&params, &frame, group, sequence) {
+            return;
+        }
         let (channel, lane) = (thread >> log2_lanes, thread & ((1 << log2_lanes) - 1));
         let states = States::<V> {
             channel,
@@ -51,7 +55,7 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
         };
         let places = ((channel, lane), (log2_channels, log2_lanes));
         let mut lane = Lane::<S, V, T>::new(&layout, places.0, places.1, here);
-        states.read(&params, &frame, &mut lane);
+        states.read(&params, &frame, &mut lane, true);
         // Of the scanning threads these are never used.
         let workers = (1u32 << log2_channels) * T / ELEMENTS as u32;
         let other = thread.wrapping_sub(scanning);
@@ -150,6 +154,12 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
             states.write(&params, &frame, &lane);
         }
     }
+}
+
+/// The block's sequence: if sequences are split, blocks of the same segment follow each other.
+#[inline(always)]
+pub(super) fn sequence<T>(params: &SelectiveScanParams<T>) -> u32 {
+    block_idx_x() / (params.groups * params.channel_blocks) % params.sequences
 }
 
 /// The block's place, its group, and the length of its sequence.

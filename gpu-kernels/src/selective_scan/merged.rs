@@ -11,14 +11,15 @@
 
 use super::SelectiveScanParams;
 use super::elements::Elements;
-use super::kernel::frame;
+use super::kernel::{frame, sequence};
 use super::lane::Lane;
 use super::layout::{ELEMENTS, Layout};
 use super::matrices::{Matrices, direct};
 use super::policy::{Kernel, SharedLayout};
+use super::split::{self, Segment};
 use super::states::States;
-use crate::simt::async_copy;
-use crate::simt::thread::{block_idx_x, sync_threads, sync_threads_or, thread_idx_x};
+use crate::simt::thread::{sync_threads, sync_threads_or, thread_idx_x};
+use crate::simt::{Shared, async_copy};
 
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`super::policy::launch`] says.
@@ -34,10 +35,13 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
     let layout = layout.merged(T, log2_channels);
     let threads = (1u32 << (log2_lanes + log2_channels)) / V as u32;
     let thread = thread_idx_x();
-    let sequence = block_idx_x() / (params.groups * params.channel_blocks);
+    let sequence = sequence(&params);
     // SAFETY: the launch contract; every access below is inside it, as each part says.
     unsafe {
-        let (frame, group, length) = frame::<A>(&params, sequence);
+        let (mut frame, group, length) = frame::<A>(&params, sequence);
+        if split::is_done(&params, &frame, group, sequence) {
+            return;
+        }
         let (channel, lane) = (thread >> log2_lanes, thread & ((1 << log2_lanes) - 1));
         let states = States::<V> {
             channel,
@@ -48,20 +52,36 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         let here = params.states.saturating_sub(states.first_state);
         let places = ((channel, lane), (log2_channels, log2_lanes));
         let mut lane = Lane::<S, V, T>::new(&layout, places.0, places.1, here);
-        states.read(&params, &frame, &mut lane);
+        let segment = Segment::new(&params, T, length);
+        states.read(&params, &frame, &mut lane, segment.index == 0);
+
+        // Tiles before the segment, from the first that the warm-up may take.
+        let most = segment.most(params.segment_tiles);
+        frame.start += segment.first - u64::from(most * T);
         let elements = Elements::<A, T>::new(&params, &layout, &frame, thread);
+        let mut warm = 0;
+        let mut gave_up = false;
+        if most > 0 {
+            let scans = (&states, &lane);
+            match split::warm_up(&params, &elements, scans, frame.channels, most) {
+                Some(tiles) => warm = tiles,
+                None => gave_up = true,
+            }
+        }
+        frame.start += u64::from((most - warm) * T);
         let log2_states = (S as u32).ilog2() + log2_lanes;
         let ours = (thread, threads);
         let mut matrices =
             Matrices::<A, T>::new(&params, &layout, ours, log2_states, &frame, group);
 
-        let tiles = length.div_ceil(u64::from(T)) as u32;
+        let tiles = warm + segment.length.div_ceil(u64::from(T)) as u32;
+        let tiles = if gave_up { 0 } else { tiles };
         let lanes = params.states.div_ceil(S as u32);
         let full = params.states.is_multiple_of(S as u32);
         // Time steps behind this tile, in it, and its place in the tensors.
-        let mut rest = length;
+        let mut rest = u64::from(warm * T) + segment.length;
         let mut left = take::<T>(&mut rest);
-        let mut offset = 0;
+        let mut offset = u64::from(most - warm) * elements.tile_stride;
         let (mut x, mut delta) = ([0; ELEMENTS], [0; ELEMENTS]);
         if tiles > 0 {
             x = elements.load(params.x, offset, left);
@@ -70,11 +90,15 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             async_copy::commit();
         }
         let mut tile = 0;
-        let mut more = tiles > 0;
-        while more {
+        let mut stop = tiles == 0;
+        while !stop {
             let next_offset = offset + elements.tile_stride;
             let next_left = take::<T>(&mut rest);
             let next = tile + 1;
+            if tile == warm && warm > 0 {
+                segment.leave(&params, &lane, false);
+            }
+            let in_vain = segment.is_in_vain(&params);
             async_copy::wait::<0>();
             let buffer = tile & 1;
             if !direct::<A, S>() {
@@ -95,20 +119,37 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
                 lane.scan_close::<false>(buffer);
             }
             // A vote, so that the PTX shows that all threads agree.
-            more = sync_threads_or(next < tiles);
-            let sums = elements.sums::<S>(&params, 0, lanes);
-            let mut z = [0; ELEMENTS];
-            if !params.z.is_null() {
-                z = elements.load(params.z, offset, left);
+            stop = sync_threads_or(next == tiles || in_vain);
+            let finishes = tile >= warm;
+            let (mut sums, mut z) = ([0.0; ELEMENTS], [0; ELEMENTS]);
+            if finishes {
+                sums = elements.sums::<S>(&params, 0, lanes);
+                if !params.z.is_null() {
+                    z = elements.load(params.z, offset, left);
+                }
             }
             // Not while the tile is scanned: that needs the registers. Other blocks have work.
             x = elements.load(params.x, next_offset, next_left);
             delta = elements.load(params.delta, next_offset, next_left);
-            let kept = elements.kept(layout.inputs, thread);
-            elements.finish(&params, sums, (&kept, &z), offset, left);
+            if finishes {
+                let kept = elements.kept(layout.inputs, thread);
+                elements.finish(&params, sums, (&kept, &z), offset, left);
+            }
             (tile, offset, left) = (next, next_offset, next_left);
         }
-        states.write(&params, &frame, &lane);
+        if params.segments > 1 {
+            gave_up |= tile < tiles;
+            let scans = (&states, &mut lane);
+            segment.close(
+                &params,
+                &frame,
+                scans,
+                gave_up,
+                Shared::dynamic(layout.sums),
+            );
+        } else {
+            states.write(&params, &frame, &lane);
+        }
     }
 }
 

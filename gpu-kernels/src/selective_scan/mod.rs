@@ -10,6 +10,7 @@ mod matrices;
 mod merged;
 mod params;
 pub mod policy;
+mod split;
 mod states;
 mod step;
 

@@ -21,7 +21,7 @@ pub struct SelectiveScanParams<T> {
     pub delta: Global<T>,
     /// Gate, or null.
     pub z: Global<T>,
-    /// Outputs, written; may be the array of `x`, `delta` or `z`.
+    /// Outputs, written; may be the array of `x`, `delta` or `z` if no sequence is split.
     pub y: Global<T>,
     /// Input matrices, `[sequences, length, groups, states]` (columns: length last).
     pub b: Global<T>,
@@ -39,6 +39,9 @@ pub struct SelectiveScanParams<T> {
     pub final_state: Global<f32>,
     /// `[sequences + 1]` first time steps of packed sequences, or null.
     pub offsets: Global<i64>,
+    /// What [`super::split`](super) leaves for the launch behind it, or null: two words for each
+    /// of its columns, then states.
+    pub scratch: Global<u64>,
     /// Time steps of each sequence, or of all of them together with `offsets`.
     pub length: u64,
     /// Channels of a group.
@@ -57,6 +60,10 @@ pub struct SelectiveScanParams<T> {
     pub log2_channels: u32,
     /// [`options`].
     pub options: u32,
+    /// Segments of each sequence, if it is split; else 1.
+    pub segments: u32,
+    /// Tiles of a segment but the last.
+    pub segment_tiles: u32,
     /// Nothing: every byte of the struct has a value.
     pub padding: u32,
 }

@@ -4,7 +4,7 @@
 //! nothing about results: the sum over states has the same order in all of them. So it may
 //! depend on how many channels there are in the whole batch.
 
-use crate::simt::LaunchShape;
+use crate::simt::{LaunchShape, Multiprocessors};
 
 /// Threads of a block of the step.
 pub const STEP_BLOCK: u32 = 128;
@@ -272,6 +272,82 @@ pub fn launch(
         shape: LaunchShape::linear(blocks as u32, cut.threads(), cut.shared_bytes(size)),
         cut,
         channel_blocks: group_blocks as u32,
+    })
+}
+
+/// Channels of a block whose sequence is split: 2 to this power, four lanes of four states each.
+pub const SPLIT_LOG2_CHANNELS: u32 = 6;
+
+/// Tiles that a warm-up becomes longer by.
+pub const WARM_UP_BATCH: u32 = 4;
+
+/// Tiles of the shortest segment: two of the shortest warm-up.
+const LEAST_SEGMENT: u64 = 2 * WARM_UP_BATCH as u64;
+
+/// Blocks on a multiprocessor.
+const SPLIT_BLOCKS: u32 = 5;
+
+/// How sequences are split, and the launch that comes before the whole one's.
+#[derive(Clone, Copy, Debug)]
+pub struct Split {
+    /// The launch of [`Kernel::Merged`].
+    pub launch: Launch,
+    /// Segments of a sequence.
+    pub segments: u32,
+    /// Tiles of each but the last.
+    pub segment_tiles: u32,
+    /// Scratch memory, in words of 64 bits.
+    pub scratch_words: u64,
+}
+
+/// Words of scratch memory for segments of so many columns: two for each column, then the
+/// states before and behind each segment.
+pub const fn split_words(columns: u32, segments: u32) -> u64 {
+    let states = ((columns as u64) << (SPLIT_LOG2_CHANNELS + 4)) / 2;
+    (2 * columns as u64).next_multiple_of(32) + 2 * segments as u64 * states
+}
+
+/// How to split sequences as [`launch`] takes them, if they leave part of the device idle. What
+/// is decided here decides nothing about results.
+pub fn split(
+    sequences: u64,
+    length: u64,
+    groups: u64,
+    group_channels: u64,
+    states: u64,
+    size: u32,
+    multiprocessors: Multiprocessors,
+) -> Option<Split> {
+    let cut = Cut {
+        kernel: Kernel::Merged,
+        lane_states: 4,
+        thread_channels: 2,
+        log2_lanes: 2,
+    };
+    if !(9..=16).contains(&states) {
+        return None;
+    }
+    let shared_bytes = cut.shared_bytes(size);
+    let room = u64::from(multiprocessors.blocks(shared_bytes, SPLIT_BLOCKS));
+    let channel_blocks = group_channels.div_ceil(1 << SPLIT_LOG2_CHANNELS);
+    let columns = sequences.checked_mul(groups)?.checked_mul(channel_blocks)?;
+    let tiles = length.div_ceil(u64::from(cut.steps()));
+    let segments = (room / columns).min(tiles / LEAST_SEGMENT);
+    if segments < 2 {
+        return None;
+    }
+    let segment_tiles = u32::try_from(tiles.div_ceil(segments)).ok()?;
+    let segments = tiles.div_ceil(u64::from(segment_tiles)) as u32;
+    let blocks = columns as u32 * segments;
+    Some(Split {
+        launch: Launch {
+            shape: LaunchShape::linear(blocks, cut.threads(), shared_bytes),
+            cut,
+            channel_blocks: channel_blocks as u32,
+        },
+        segments,
+        segment_tiles,
+        scratch_words: split_words(columns as u32, segments),
     })
 }
 

@@ -7,6 +7,7 @@ use super::lane::Lane;
 use super::params::options;
 
 /// Where a thread's states of `V` channels lie.
+#[derive(Clone, Copy)]
 pub(super) struct States<const V: usize> {
     /// First channel in the block, and channels from one to the next.
     pub(super) channel: u32,
@@ -33,7 +34,7 @@ impl<const V: usize> States<V> {
         (u64::from(self.sequence) * frame.all_channels * u64::from(states)) as usize
     }
 
-    /// Reads A and the initial states.
+    /// Reads A and, if `begins`, the initial states.
     ///
     /// # Safety
     /// The launch contract.
@@ -44,6 +45,7 @@ impl<const V: usize> States<V> {
         params: &SelectiveScanParams<T>,
         frame: &Frame,
         lane: &mut Lane<S, V, STEPS>,
+        begins: bool,
     ) {
         let sequence = self.sequence(frame, params.states);
         unroll_few!(V, v => {
@@ -54,7 +56,7 @@ impl<const V: usize> States<V> {
                         unsafe {
                             let is_log = params.options & options::LOG != 0;
                             lane.rates[v][s] = exponent_rate(params.a.load(at + s), is_log);
-                            if !params.h0.is_null() {
+                            if begins && !params.h0.is_null() {
                                 lane.states[v][s] = params.h0.load(sequence + at + s);
                             }
                         }

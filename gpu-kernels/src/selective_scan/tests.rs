@@ -7,6 +7,8 @@ use crate::emulator::{Config, Machine};
 use crate::simt::{Element, Entry, Global, Plain};
 use std::panic::Location;
 
+mod split;
+
 /// A problem in `[B, L, ..]` order, drawn from a small generator.
 struct Problem {
     sequences: usize,
@@ -18,6 +20,8 @@ struct Problem {
     full: bool,
     softplus: bool,
     log: bool,
+    /// Least decay, if A is given as it is.
+    least_rate: f32,
 }
 
 impl Problem {
@@ -32,6 +36,7 @@ impl Problem {
             full: false,
             softplus: true,
             log: true,
+            least_rate: 0.0,
         }
     }
 
@@ -92,7 +97,7 @@ impl Inputs {
             a: if p.log {
                 a
             } else {
-                a.into_iter().map(|a| -a.abs()).collect()
+                a.into_iter().map(|a| -a.abs() - p.least_rate).collect()
             },
             d_skip: noise(7, p.channels()),
             delta_bias: noise(8, p.channels()),
@@ -181,14 +186,13 @@ fn machine(seed: u64) -> Machine {
     })
 }
 
-/// Runs `K`, which must be the kernel of the problem's cut.
-fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
+/// A problem's arrays on `machine`, outputs poisoned, and the launch of its cut.
+fn prepared<T: Element>(
     p: &Problem,
+    inputs: &Inputs,
     columns: bool,
-    seed: u64,
-) -> (Vec<f32>, Vec<f32>) {
-    let inputs = Inputs::new::<T>(p);
-    let machine = machine(seed);
+    machine: &Machine,
+) -> (policy::Launch, SelectiveScanParams<T>) {
     let elements = |values: &[f32], width: usize| -> Global<T> {
         let values = if columns {
             transposed(values, p.batch(), p.length, width)
@@ -196,11 +200,11 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
             values.to_vec()
         };
         let values: Vec<T> = values.into_iter().map(T::from_f32).collect();
-        upload(&machine, &values)
+        upload(machine, &values)
     };
     let option = |values: &[f32]| {
         if p.full {
-            upload(&machine, values)
+            upload(machine, values)
         } else {
             Global::null()
         }
@@ -223,16 +227,16 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
         } else {
             Global::null()
         },
-        y: upload(&machine, &poison),
+        y: upload(machine, &poison),
         b: elements(&inputs.b, p.groups * p.states),
         c: elements(&inputs.c, p.groups * p.states),
-        a: upload(&machine, &inputs.a),
+        a: upload(machine, &inputs.a),
         d_skip: option(&inputs.d_skip),
         delta_bias: option(&inputs.delta_bias),
         h0: option(&inputs.h0),
-        final_state: upload(&machine, &vec![f32::NAN; inputs.h0.len()]),
+        final_state: upload(machine, &vec![f32::NAN; inputs.h0.len()]),
         offsets: match &p.offsets {
-            Some(offsets) => upload(&machine, offsets),
+            Some(offsets) => upload(machine, offsets),
             None => Global::null(),
         },
         length: p.length as u64,
@@ -243,21 +247,46 @@ fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
         states: p.states as u32,
         log2_lanes: launch.cut.log2_lanes,
         log2_channels: launch.cut.log2_channels(),
+        scratch: Global::null(),
+        segments: 1,
+        segment_tiles: 0,
         padding: 0,
         options: if p.softplus { options::SOFTPLUS } else { 0 }
             | if p.log { options::LOG } else { 0 },
     };
-    if let Err(fault) = machine.launch::<K>(launch.shape, params) {
-        panic!("{fault}");
-    }
-    let y = download(&machine, params.y, inputs.x.len());
+    (launch, params)
+}
+
+/// `y` in `[B, L, D]`, and the last states.
+fn results<T: Element>(
+    p: &Problem,
+    columns: bool,
+    machine: &Machine,
+    params: &SelectiveScanParams<T>,
+) -> (Vec<f32>, Vec<f32>) {
+    let y = download(machine, params.y, p.batch() * p.length * p.channels());
     let y: Vec<f32> = y.into_iter().map(Element::to_f32).collect();
     let y = if columns {
         transposed(&y, p.batch(), p.channels(), p.length)
     } else {
         y
     };
-    (y, download(&machine, params.final_state, inputs.h0.len()))
+    let states = p.sequences * p.channels() * p.states;
+    (y, download(machine, params.final_state, states))
+}
+
+/// Runs `K`, which must be the kernel of the problem's cut.
+fn run<T: Element, K: Entry<Params = SelectiveScanParams<T>>>(
+    p: &Problem,
+    columns: bool,
+    seed: u64,
+) -> (Vec<f32>, Vec<f32>) {
+    let machine = machine(seed);
+    let (launch, params) = prepared(p, &Inputs::new::<T>(p), columns, &machine);
+    if let Err(fault) = machine.launch::<K>(launch.shape, params) {
+        panic!("{fault}");
+    }
+    results(p, columns, &machine, &params)
 }
 
 #[track_caller]

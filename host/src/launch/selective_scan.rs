@@ -5,7 +5,8 @@ use crate::dtype::Element;
 use crate::error::Result;
 use crate::ops::{Layout, SelectiveScan, SelectiveScanArgs};
 use gpu_kernels::selective_scan::policy::{self, Kernel};
-use gpu_kernels::selective_scan::{SelectiveScanParams, options};
+use gpu_kernels::selective_scan::{MODULE, SelectiveScanParams, options};
+use gpu_kernels::simt::Global;
 
 const NAME: &str = "selective scan";
 
@@ -30,6 +31,58 @@ pub(crate) fn run<T: Element>(
     .ok_or_else(too_large)?;
     let params = params(op, &args, sequences, &launch).ok_or_else(too_large)?;
     check(op, &params, &args)?;
+    let scratch = split(op, device, params)?;
+    run_kernel(
+        op,
+        device,
+        &launch,
+        SelectiveScanParams { scratch, ..params },
+    )
+}
+
+/// Scans sequences in segments where that keeps more of the device busy, and gives what the
+/// launch behind it, which scans the rest, needs for it; null if there was none.
+fn split<T: Element>(
+    op: &SelectiveScan,
+    device: &impl Launcher,
+    params: SelectiveScanParams<T>,
+) -> Result<Global<u64>> {
+    if !params.offsets.is_null() {
+        return Ok(Global::null());
+    }
+    let Some(split) = policy::split(
+        u64::from(params.sequences),
+        params.length,
+        u64::from(params.groups),
+        params.group_channels,
+        u64::from(params.states),
+        T::DTYPE.size() as u32,
+        device.multiprocessors(),
+    ) else {
+        return Ok(Global::null());
+    };
+    let bytes = usize::try_from(split.scratch_words.saturating_mul(8));
+    let bytes = bytes.map_err(|_| too_large(NAME, op))?;
+    let scratch = device.scratch(MODULE, bytes)?.cast();
+    let params = SelectiveScanParams {
+        scratch,
+        channel_blocks: split.launch.channel_blocks,
+        log2_lanes: split.launch.cut.log2_lanes,
+        log2_channels: split.launch.cut.log2_channels(),
+        segments: split.segments,
+        segment_tiles: split.segment_tiles,
+        ..params
+    };
+    run_kernel(op, device, &split.launch, params)?;
+    Ok(scratch)
+}
+
+fn run_kernel<T: Element>(
+    op: &SelectiveScan,
+    device: &impl Launcher,
+    launch: &policy::Launch,
+    params: SelectiveScanParams<T>,
+) -> Result<()> {
     let shape = launch.shape;
     match (op.layout, launch.cut.kernel) {
         (Layout::Bld, Kernel::Narrow) => {
@@ -87,6 +140,9 @@ fn params<T: Element>(
         states: op.state as u32,
         log2_lanes: launch.cut.log2_lanes,
         log2_channels: launch.cut.log2_channels(),
+        scratch: Global::null(),
+        segments: 1,
+        segment_tiles: 0,
         padding: 0,
         options: flags(op.softplus, args.a.is_log()),
     })

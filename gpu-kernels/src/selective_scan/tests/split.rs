@@ -1,0 +1,175 @@
+//! Sequences in segments: whether every bit is that of one scan from end to end.
+
+use super::*;
+use crate::simt::Multiprocessors;
+
+/// Small enough that a few columns leave part of it idle.
+const DEVICE: Multiprocessors = Multiprocessors {
+    count: 4,
+    shared_bytes: 228 << 10,
+};
+
+/// Decays fast enough for short warm-ups.
+fn forgetful(sequences: usize, length: usize, channels: usize, states: usize) -> Problem {
+    full(Problem {
+        log: false,
+        least_rate: 4.0,
+        ..Problem::new(sequences, length, channels, states)
+    })
+}
+
+/// What a run left: results, and of each column whether its segments fit together.
+type Found = ((Vec<f32>, Vec<f32>), Vec<bool>);
+
+/// Runs `M`, the kernel of segments, then `K`, that of the cut, which does the rest; twice, with
+/// the same scratch memory.
+fn run_split<T, M, K>(p: &Problem, inputs: &Inputs, columns: bool, seed: u64) -> Found
+where
+    T: Element,
+    M: Entry<Params = SelectiveScanParams<T>>,
+    K: Entry<Params = SelectiveScanParams<T>>,
+{
+    let machine = machine(seed);
+    let (launch, params) = prepared::<T>(p, inputs, columns, &machine);
+    let split = policy::split(
+        p.sequences as u64,
+        p.length as u64,
+        p.groups as u64,
+        p.group_channels as u64,
+        p.states as u64,
+        size_of::<T>() as u32,
+        DEVICE,
+    )
+    .expect("few columns");
+    assert!(split.segments > 1);
+    let bytes = 8 * split.scratch_words as usize;
+    let scratch = Global::from_address(machine.alloc_zeroed(bytes, false).unwrap());
+    let whole = SelectiveScanParams { scratch, ..params };
+    let segments = SelectiveScanParams {
+        channel_blocks: split.launch.channel_blocks,
+        log2_lanes: split.launch.cut.log2_lanes,
+        log2_channels: split.launch.cut.log2_channels(),
+        segments: split.segments,
+        segment_tiles: split.segment_tiles,
+        ..whole
+    };
+    let count = split.launch.shape.grid[0] / split.segments;
+    let mut found = None;
+    for _ in 0..2 {
+        if let Err(fault) = machine.launch::<M>(split.launch.shape, segments) {
+            panic!("{fault}");
+        }
+        let words: Vec<u64> = download(&machine, scratch, 2 * count as usize);
+        let done: Vec<bool> = words.chunks(2).map(|column| column[1] != 0).collect();
+        assert!(words.chunks(2).all(|column| column[0] == 0));
+        if let Err(fault) = machine.launch::<K>(launch.shape, whole) {
+            panic!("{fault}");
+        }
+        let now = (results(p, columns, &machine, &params), done);
+        if let Some(before) = found {
+            assert_same(&now, &before);
+        }
+        found = Some(now);
+    }
+    found.unwrap()
+}
+
+/// Bit for bit, but for the bits of NaN.
+#[track_caller]
+fn assert_same(found: &Found, expected: &Found) {
+    let bits = |values: &[f32]| -> Vec<u32> {
+        let bits = |value: &f32| if value.is_nan() { 1 } else { value.to_bits() };
+        values.iter().map(bits).collect()
+    };
+    assert_eq!(bits(&found.0.0), bits(&expected.0.0), "y");
+    assert_eq!(bits(&found.0.1), bits(&expected.0.1), "states");
+    assert_eq!(found.1, expected.1, "columns whose segments fit");
+}
+
+/// Against a scan from end to end; how many columns were done in segments.
+#[track_caller]
+fn check_split<T, M, K>(p: &Problem, inputs: &Inputs, columns: bool, seed: u64) -> (usize, usize)
+where
+    T: Element,
+    M: Entry<Params = SelectiveScanParams<T>>,
+    K: Entry<Params = SelectiveScanParams<T>>,
+{
+    let found = run_split::<T, M, K>(p, inputs, columns, seed);
+    let machine = machine(seed);
+    let (launch, params) = prepared::<T>(p, inputs, columns, &machine);
+    machine.launch::<K>(launch.shape, params).unwrap();
+    let whole = results(p, columns, &machine, &params);
+    assert_same(&found, &(whole, found.1.clone()));
+    (found.1.iter().filter(|done| **done).count(), found.1.len())
+}
+
+#[test]
+fn segments_fit_together() {
+    for (seed, length) in [256, 385, 421].into_iter().enumerate() {
+        let p = forgetful(2, length, 70, 16);
+        let inputs = Inputs::new::<f32>(&p);
+        let done = check_split::<f32, SelectiveScanF32RowsMerged, SelectiveScanF32RowsNarrow>(
+            &p,
+            &inputs,
+            false,
+            seed as u64,
+        );
+        assert_eq!(done, (4, 4));
+    }
+    let p = Problem {
+        groups: 2,
+        group_channels: 9,
+        ..forgetful(1, 300, 0, 11)
+    };
+    let inputs = Inputs::new::<bf16>(&p);
+    let done = check_split::<bf16, SelectiveScanBf16ColumnsMerged, SelectiveScanBf16ColumnsNarrow>(
+        &p, &inputs, true, 0,
+    );
+    assert_eq!(done, (2, 2));
+}
+
+#[test]
+fn slow_states_are_scanned_from_end_to_end() {
+    // All too slow; and one state of one channel, in the second column of two.
+    let slow = full(Problem::new(1, 260, 70, 16));
+    let inputs = Inputs::new::<f32>(&slow);
+    let done = check_split::<f32, SelectiveScanF32ColumnsMerged, SelectiveScanF32ColumnsNarrow>(
+        &slow, &inputs, true, 0,
+    );
+    assert_eq!(done, (0, 2));
+    for rate in [-1e-3, 0.0, 1e-3, f32::NAN] {
+        let p = forgetful(1, 260, 70, 16);
+        let mut inputs = Inputs::new::<f32>(&p);
+        inputs.a[69 * 16 + 3] = rate;
+        let done = check_split::<f32, SelectiveScanF32RowsMerged, SelectiveScanF32RowsNarrow>(
+            &p, &inputs, false, 1,
+        );
+        assert_eq!(done, (1, 2));
+    }
+}
+
+/// What no warm-up sees: an input that the states never forget.
+#[test]
+fn infinities_far_behind_are_found() {
+    for value in [f32::INFINITY, f32::NAN] {
+        let p = forgetful(1, 400, 70, 16);
+        let mut inputs = Inputs::new::<f32>(&p);
+        inputs.x[3 * 70 + 65] = value;
+        let done = check_split::<f32, SelectiveScanF32RowsMerged, SelectiveScanF32RowsNarrow>(
+            &p, &inputs, false, 0,
+        );
+        assert_eq!(done, (1, 2));
+    }
+}
+
+#[test]
+fn schedules_of_segments_change_nothing() {
+    let p = forgetful(1, 300, 3, 9);
+    let inputs = Inputs::new::<f32>(&p);
+    for seed in 0..8 {
+        let done = check_split::<f32, SelectiveScanF32RowsMerged, SelectiveScanF32RowsNarrow>(
+            &p, &inputs, false, seed,
+        );
+        assert_eq!(done, (1, 1));
+    }
+}
