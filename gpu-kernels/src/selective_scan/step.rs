@@ -19,47 +19,49 @@ use crate::simt::warp::{FULL_MASK, shuffle_idx, shuffle_xor};
 
 const ROWS: usize = STEP_ROWS as usize;
 
+/// A lane's values as memory holds them: nothing waits for them before they are unpacked.
+type Raw = [u32; 8];
+
 /// Reads a lane's values, of which the first `here` exist; `whole` if they are `S`, on a
 /// boundary of their size.
 #[inline(always)]
 #[track_caller]
-unsafe fn load<T: Packed, const S: usize>(from: Global<T>, here: u32, whole: bool) -> [f32; S] {
-    let mut values = [0.0; S];
+unsafe fn load<T: Packed, const S: usize>(from: Global<T>, here: u32, whole: bool) -> Raw {
+    let mut raw = [0; 8];
     let words = from.cast::<u32>();
     // SAFETY: the caller's promise.
     unsafe {
         if whole {
             match S * size_of::<T>() {
-                4 => put(&mut values, 0, T::unpack([words.load(0), 0, 0, 0])),
-                8 => {
-                    let [low, high] = words.load2(0);
-                    put(&mut values, 0, T::unpack([low, high, 0, 0]));
-                }
-                16 => put(&mut values, 0, T::unpack(words.load4(0))),
+                4 => raw[0] = words.load(0),
+                8 => [raw[0], raw[1]] = words.load2(0),
+                16 => [raw[0], raw[1], raw[2], raw[3]] = words.load4(0),
                 _ => {
-                    put(&mut values, 0, T::unpack(words.load4(0)));
-                    put(&mut values, S / 2, T::unpack(words.load4(4)));
+                    [raw[0], raw[1], raw[2], raw[3]] = words.load4(0);
+                    [raw[4], raw[5], raw[6], raw[7]] = words.load4(4);
                 }
             }
         } else {
+            let in_word = 4 / size_of::<T>();
             unroll_few!(S, s => {
                 if (s as u32) < here {
-                    values[s] = from.load(s).to_f32();
+                    raw[s / in_word] |= from.load(s).to_word() << (16 * (s % in_word));
                 }
             });
         }
     }
-    values
+    raw
 }
 
-/// Puts the first of `from` where `to` goes on from `first`.
 #[inline(always)]
-fn put<const S: usize>(to: &mut [f32; S], first: usize, from: [f32; 8]) {
+fn unpack<T: Packed, const S: usize>(raw: &Raw) -> [f32; S] {
+    let mut values = [0.0; S];
+    let first = T::unpack([raw[0], raw[1], raw[2], raw[3]]);
+    let second = T::unpack([raw[4], raw[5], raw[6], raw[7]]);
     unroll_few!(S, s => {
-        if s >= first {
-            to[s] = from[s - first];
-        }
+        values[s] = if s < T::CHUNK { first[s] } else { second[s - T::CHUNK.min(s)] };
     });
+    values
 }
 
 /// The opposite of [`load`], of states.
@@ -121,41 +123,36 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
             (exists && row < params.batch).then_some(row)
         };
         let mut state = [[0.0; S]; ROWS];
-        let (mut b, mut c) = ([[0.0; S]; ROWS], [[0.0; S]; ROWS]);
+        let (mut b, mut c) = ([[0; 8]; ROWS], [[0; 8]; ROWS]);
         unroll_few!(ROWS, r => {
             if let Some(row) = element(r) {
                 let at = (row * all_channels + channel) * states;
-                state[r] = load(params.state.add(at as usize + first_state as usize), here, whole);
+                let from = params.state.add(at as usize + first_state as usize);
+                state[r] = unpack::<f32, S>(&load::<f32, S>(from, here, whole));
                 let matrix = (row * u64::from(params.groups) + group) * states;
                 let matrix = matrix as usize + first_state as usize;
-                b[r] = load(params.b.add(matrix), here, whole);
-                c[r] = load(params.c.add(matrix), here, whole);
+                b[r] = load::<T, S>(params.b.add(matrix), here, whole);
+                c[r] = load::<T, S>(params.c.add(matrix), here, whole);
             }
         });
         // The first lanes have a row each: they prepare it for all lanes, and finish it.
         let own = element(lane as usize).filter(|_| lane < STEP_ROWS);
         let own = own.map(|row| (row * all_channels + channel) as usize);
-        let (mut x, mut delta, mut z) = (0.0, 0.0, 0.0);
+        let (mut x, mut delta, mut z) = (0, 0, 0);
         if let Some(at) = own {
-            x = params.x.load(at).to_f32();
-            delta = params.delta.load(at).to_f32();
+            x = params.x.load(at).to_word();
+            delta = params.delta.load(at).to_word();
             if !params.z.is_null() {
-                z = params.z.load(at).to_f32();
+                z = params.z.load(at).to_word();
             }
         }
-        let is_log = params.options & options::LOG != 0;
         let mut rates = [0.0; S];
         let (mut bias, mut skip) = (0.0, 0.0);
         if exists {
             let a = params
                 .a
                 .add((channel * states) as usize + first_state as usize);
-            rates = load(a, here, whole);
-            unroll_few!(S, s => {
-                if (s as u32) < here {
-                    rates[s] = exponent_rate(rates[s], is_log);
-                }
-            });
+            rates = unpack::<f32, S>(&load::<f32, S>(a, here, whole));
             if !params.delta_bias.is_null() {
                 bias = params.delta_bias.load(channel as usize);
             }
@@ -163,7 +160,11 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
                 skip = params.d_skip.load(channel as usize);
             }
         }
-        delta += bias;
+        // All loads are under way; the rates of states that do not exist do not matter.
+        let is_log = params.options & options::LOG != 0;
+        unroll_few!(S, s => { rates[s] = exponent_rate(rates[s], is_log); });
+        let [x, delta, z] = [x, delta, z].map(|word| T::from_word(word).to_f32());
+        let mut delta = delta + bias;
         if params.options & options::SOFTPLUS != 0 {
             delta = softplus(delta);
         }
@@ -174,12 +175,13 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
         unroll_few!(ROWS, r => {
             let delta = shuffle_idx::<32, f32>(FULL_MASK, delta, first_lane + r as u32);
             let input = shuffle_idx::<32, f32>(FULL_MASK, input, first_lane + r as u32);
+            let (b, c): ([f32; S], [f32; S]) = (unpack::<T, S>(&b[r]), unpack::<T, S>(&c[r]));
             unroll_few!(S, s => {
                 let decay = exp2_approx(delta * rates[s]);
-                let next = fma(decay, state[r][s], input * b[r][s]);
+                let next = fma(decay, state[r][s], input * b[s]);
                 state[r][s] = if (s as u32) < here { next } else { 0.0 };
             });
-            let share = share(|s| c[r][s % S], &state[r]);
+            let share = share(|s| c[s % S], &state[r]);
             if let Some(row) = element(r) {
                 let at = (row * all_channels + channel) * states;
                 let to = params.state.add(at as usize + first_state as usize);
