@@ -7,6 +7,7 @@ mod golden;
 mod layer;
 mod options;
 mod packed;
+mod segments;
 mod shapes;
 mod special_values;
 mod step;

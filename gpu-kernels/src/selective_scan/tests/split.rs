@@ -1,13 +1,6 @@
 //! Sequences in segments: whether every bit is that of one scan from end to end.
 
 use super::*;
-use crate::simt::Multiprocessors;
-
-/// Small enough that a few columns leave part of it idle.
-const DEVICE: Multiprocessors = Multiprocessors {
-    count: 4,
-    shared_bytes: 228 << 10,
-};
 
 /// Decays fast enough for short warm-ups.
 fn forgetful(sequences: usize, length: usize, channels: usize, states: usize) -> Problem {
@@ -31,17 +24,15 @@ where
 {
     let machine = machine(seed);
     let (launch, params) = prepared::<T>(p, inputs, columns, &machine);
-    let split = policy::split(
+    let split = policy::Split::new(
         p.sequences as u64,
         p.length as u64,
         p.groups as u64,
         p.group_channels as u64,
-        p.states as u64,
         size_of::<T>() as u32,
-        DEVICE,
+        3,
     )
-    .expect("few columns");
-    assert!(split.segments > 1);
+    .expect("several segments");
     let bytes = 8 * split.scratch_words as usize;
     let scratch = Global::from_address(machine.alloc_zeroed(bytes, false).unwrap());
     let whole = SelectiveScanParams { scratch, ..params };
