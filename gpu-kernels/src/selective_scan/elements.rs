@@ -2,13 +2,13 @@
 //! and from the shares of `y` to `y`. Each has a few elements, the same in every tile.
 
 use super::SelectiveScanParams;
-use super::arithmetic::{silu, softplus};
+use super::arithmetic::silu;
 use super::layout::{ELEMENTS, Layout, Packed, Place, quad_position};
 use super::params::options;
 use super::policy::SharedLayout;
 use crate::simt::math::fma;
-use crate::simt::thread::opaque;
 use crate::simt::{Element, Global, Shared};
+use core::mem::MaybeUninit;
 
 /// A thread's elements as memory holds them: of pairs two in one of the first four words.
 pub(super) type Raw = [u32; ELEMENTS];
@@ -37,14 +37,26 @@ pub(super) struct Frame {
     pub(super) start: u64,
 }
 
-/// A thread's elements of tiles of `T` time steps.
-pub(super) struct Elements<A: Layout, const T: u32> {
+/// Which of a tile's elements exist.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    /// All of the thread's, near each other, and pairs on their boundaries.
+    whole: bool,
+    /// Time steps.
+    pub(super) left: u32,
+}
+
+/// A thread's elements of tiles of `T` time steps. `ALIKE`: a tile is whole for all threads of
+/// the block or for none, so that they branch alike.
+pub(super) struct Elements<A: Layout, const T: u32, const ALIKE: bool> {
     place: Place,
     channels: u32,
-    /// Whether all the elements' channels exist, and pairs lie on their boundaries.
-    all_here: bool,
+    /// Tiles that are whole, and that have all time steps, and the time steps of the next.
+    whole_tiles: u32,
+    full_tiles: u32,
+    rest: u32,
     /// Index of element 0 in the first tile.
-    first: u64,
+    pub(super) first: u64,
     /// From one element to the next, and from the fourth to the fifth.
     stride: u64,
     half_stride: u64,
@@ -60,8 +72,8 @@ pub(super) struct Elements<A: Layout, const T: u32> {
     layout: core::marker::PhantomData<A>,
 }
 
-impl<A: Layout, const T: u32> Elements<A, T> {
-    /// For preparing thread `thread`.
+impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
+    /// For preparing thread `thread`, and sequences of `length` time steps.
     ///
     /// # Safety
     /// The launch contract.
@@ -70,10 +82,10 @@ impl<A: Layout, const T: u32> Elements<A, T> {
     pub(super) unsafe fn new(
         params: &SelectiveScanParams<A::Element>,
         layout: &SharedLayout,
-        frame: &Frame,
-        thread: u32,
+        (frame, length): (&Frame, u64),
+        (thread, log2_channels): (u32, u32),
     ) -> Self {
-        let place = A::place(thread, T, params.log2_channels);
+        let place = A::place(thread, T, log2_channels);
         let channel = frame.first_channel + u64::from(place.channel);
         let step = frame.start + u64::from(place.step);
         let (first, stride, half_stride, tile_stride) = if A::ROWS {
@@ -104,11 +116,24 @@ impl<A: Layout, const T: u32> Elements<A, T> {
             }
             all
         };
+        let here = if ALIKE {
+            frame.channels == 1 << log2_channels
+        } else {
+            A::channel(&place, ELEMENTS - 1) < frame.channels
+        };
+        let aligned = !A::PAIRS || (frame.first_channel | frame.all_channels).is_multiple_of(2);
+        let near = stride.max(half_stride) <= u64::from(u32::MAX);
+        let full_tiles = (length / u64::from(T)) as u32;
         Self {
             place,
             channels: frame.channels,
-            all_here: A::channel(&place, ELEMENTS - 1) < frame.channels
-                && (!A::PAIRS || (frame.first_channel | frame.all_channels).is_multiple_of(2)),
+            whole_tiles: if here && aligned && near {
+                full_tiles
+            } else {
+                0
+            },
+            full_tiles,
+            rest: length as u32 % T,
             first,
             stride,
             half_stride,
@@ -129,42 +154,66 @@ impl<A: Layout, const T: u32> Elements<A, T> {
         A::channel(&self.place, element) < self.channels && A::step(&self.place, element) < left
     }
 
-    /// Whether a tile of `left` time steps has all of them.
+    /// What exists of tile `tile`: nothing behind the last.
     #[inline(always)]
-    fn whole(&self, left: u32) -> bool {
-        left >= T && self.all_here
+    pub(super) fn extent(&self, tile: u32) -> Extent {
+        let last = if tile == self.full_tiles {
+            self.rest
+        } else {
+            0
+        };
+        Extent {
+            whole: tile < self.whole_tiles,
+            left: if tile < self.full_tiles { T } else { last },
+        }
     }
 
-    /// A view of each element of the tile that is `offset` elements behind the first.
+    /// A view of each element of the tile whose element 0 has this index.
     #[inline(always)]
-    fn views(&self, tensor: Global<A::Element>, offset: u64) -> [Global<A::Element>; ELEMENTS] {
-        let first = tensor.add(opaque(self.first + offset) as usize);
+    fn views(
+        &self,
+        tensor: Global<A::Element>,
+        index: u64,
+        whole: bool,
+    ) -> [Global<A::Element>; ELEMENTS] {
+        let first = tensor.add(index as usize);
+        let further = |view: Global<A::Element>, stride: u64| {
+            if whole {
+                view.add_wide(stride as u32)
+            } else {
+                view.add(stride as usize)
+            }
+        };
         let mut views = [first; ELEMENTS];
         unroll_few!(ELEMENTS, i => {
             if i >= 4 && A::PAIRS {
                 views[i] = views[i - 4].add(1);
             } else if i == 4 {
-                views[i] = first.add(self.half_stride as usize);
+                views[i] = further(first, self.half_stride);
             } else if i > 0 {
-                views[i] = views[i - 1].add(self.stride as usize);
+                views[i] = further(views[i - 1], self.stride);
             }
         });
         views
     }
 
-    /// Reads the elements of the tile that is `offset` elements behind the first and has `left`
-    /// time steps; zeros outside.
+    /// Reads the elements of a tile whose element 0 has this index; zeros outside.
     ///
     /// # Safety
     /// The tile lies in the tensor.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn load(&self, tensor: Global<A::Element>, offset: u64, left: u32) -> Raw {
+    pub(super) unsafe fn load(
+        &self,
+        tensor: Global<A::Element>,
+        index: u64,
+        extent: Extent,
+    ) -> Raw {
         let mut raw = [0; ELEMENTS];
-        let views = self.views(tensor, offset);
         // SAFETY: the elements lie in the tensor.
         unsafe {
-            if self.whole(left) {
+            if extent.whole {
+                let views = self.views(tensor, index, true);
                 unroll_few!(ELEMENTS, i => {
                     if !A::PAIRS {
                         raw[i] = views[i].load(0).to_word();
@@ -173,8 +222,9 @@ impl<A: Layout, const T: u32> Elements<A, T> {
                     }
                 });
             } else {
+                let views = self.views(tensor, index, false);
                 unroll_few!(ELEMENTS, i => {
-                    if self.contains(i, left) {
+                    if self.contains(i, extent.left) {
                         let word = views[i].load(0).to_word();
                         if A::PAIRS {
                             raw[i % 4] |= word << (16 * (i / 4));
@@ -188,7 +238,7 @@ impl<A: Layout, const T: u32> Elements<A, T> {
         raw
     }
 
-    /// Writes the pairs of a tile of `left` time steps to buffer `buffer`.
+    /// Writes the pairs of a tile to buffer `buffer`.
     ///
     /// # Safety
     /// Nobody reads the buffer meanwhile.
@@ -198,7 +248,7 @@ impl<A: Layout, const T: u32> Elements<A, T> {
         &self,
         params: &SelectiveScanParams<A::Element>,
         (x, delta): (&[f32; ELEMENTS], &Raw),
-        left: u32,
+        extent: Extent,
         buffer: u32,
     ) {
         let mut deltas = [0.0; ELEMENTS];
@@ -206,17 +256,17 @@ impl<A: Layout, const T: u32> Elements<A, T> {
             deltas[i] = value::<A>(delta, i) + self.bias[i];
         });
         if params.options & options::SOFTPLUS != 0 {
-            unroll_few!(ELEMENTS, i => { deltas[i] = softplus(deltas[i]); });
+            unroll_few!(ELEMENTS, i => { deltas[i] = A::Element::softplus(deltas[i]); });
         }
         let mut pairs = [[0.0; 2]; ELEMENTS];
         unroll_few!(ELEMENTS, i => {
             let delta = deltas[i];
             pairs[i] = [delta, delta * x[i]];
         });
-        if !self.whole(left) {
+        if !extent.whole {
             // A step outside the tile changes nothing.
             unroll_few!(ELEMENTS, i => {
-                if !self.contains(i, left) {
+                if !self.contains(i, extent.left) {
                     pairs[i] = [0.0; 2];
                 }
             });
@@ -272,29 +322,26 @@ impl<A: Layout, const T: u32> Elements<A, T> {
     #[track_caller]
     pub(super) unsafe fn sums<const S: usize>(
         &self,
-        params: &SelectiveScanParams<A::Element>,
-        buffer: u32,
-        lanes: u32,
+        log2_lanes: u32,
+        (buffer, lanes): (u32, u32),
     ) -> [f32; ELEMENTS] {
         let source = self.sums.add(buffer * self.sum_words);
         // SAFETY: the caller's promise.
-        unsafe { A::sums::<S>(source, &self.place, params.log2_lanes, lanes) }
+        unsafe { A::sums::<S>(source, &self.place, log2_lanes, lanes) }
     }
 
-    /// Writes the tile that is `offset` elements behind the first and has `left` time steps, from
-    /// the sums `y`.
+    /// Writes a tile whose element 0 has this index, from the sums `y`.
     ///
     /// # Safety
-    /// `x` and `z` are its elements.
+    /// `x` and `z` are its elements, `z` only where there is one.
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn finish(
         &self,
         params: &SelectiveScanParams<A::Element>,
         mut y: [f32; ELEMENTS],
-        (x, z): (&[f32; ELEMENTS], &Raw),
-        offset: u64,
-        left: u32,
+        (x, z): (&[f32; ELEMENTS], MaybeUninit<Raw>),
+        (index, extent): (u64, Extent),
     ) {
         if !params.d_skip.is_null() {
             unroll_few!(ELEMENTS, i => {
@@ -303,25 +350,27 @@ impl<A: Layout, const T: u32> Elements<A, T> {
             });
         }
         if !params.z.is_null() {
-            unroll_few!(ELEMENTS, i => { y[i] *= silu(value::<A>(z, i)); });
+            // SAFETY: the caller's promise.
+            let z = unsafe { z.assume_init() };
+            unroll_few!(ELEMENTS, i => { y[i] *= silu(value::<A>(&z, i)); });
         }
-        let views = self.views(params.y, offset);
-        let whole = self.whole(left);
         // SAFETY: the elements lie in the tensor.
         unsafe {
-            if whole {
+            if extent.whole {
+                let views = self.views(params.y, index, true);
                 unroll_few!(ELEMENTS, i => {
-                    let word = A::Element::from_f32(y[i]).to_word();
                     if !A::PAIRS {
-                        views[i].store(0, A::Element::from_word(word));
+                        views[i].store(0, A::Element::from_f32(y[i]));
                     } else if i < 4 {
-                        let next = A::Element::from_f32(y[(i + 4) % ELEMENTS]).to_word();
-                        views[i].cast::<u32>().store(0, word | next << 16);
+                        // One conversion, and not on the special-function unit.
+                        let pair = A::Element::pair(y[i], y[(i + 4) % ELEMENTS]);
+                        views[i].cast::<u32>().store(0, pair);
                     }
                 });
             } else {
+                let views = self.views(params.y, index, false);
                 unroll_few!(ELEMENTS, i => {
-                    if self.contains(i, left) {
+                    if self.contains(i, extent.left) {
                         views[i].store(0, A::Element::from_f32(y[i]));
                     }
                 });

@@ -1,8 +1,9 @@
 //! Which elements of a tile a thread prepares and finishes, so that a warp's accesses to
 //! global and to shared memory are contiguous in both layouts.
 
-use super::arithmetic::add_shares;
+use super::arithmetic::{add_shares, softplus, softplus_of_16_bits};
 use super::policy::{self, pair_stride};
+use crate::simt::math::{pack_bf16, pack_f16};
 use crate::simt::{Element, Shared};
 use core::marker::PhantomData;
 use half::{bf16, f16};
@@ -20,6 +21,10 @@ pub trait Packed: Element {
     fn to_word(self) -> u32;
     /// The other way.
     fn from_word(word: u32) -> Self;
+    /// Two of 16 bits, rounded, in one word.
+    fn pair(low: f32, high: f32) -> u32;
+    /// `ln(1 + e^v)`, as exact as step sizes of this type are worth.
+    fn softplus(v: f32) -> f32;
 }
 
 impl Packed for f32 {
@@ -38,10 +43,18 @@ impl Packed for f32 {
     fn from_word(word: u32) -> Self {
         f32::from_bits(word)
     }
+    #[inline(always)]
+    fn pair(_: f32, _: f32) -> u32 {
+        0
+    }
+    #[inline(always)]
+    fn softplus(v: f32) -> f32 {
+        softplus(v)
+    }
 }
 
 macro_rules! packed {
-    ($($t:ty),*) => { $(
+    ($($t:ty, $pack:path;)*) => { $(
         impl Packed for $t {
             const CHUNK: usize = 8;
             #[inline(always)]
@@ -61,10 +74,18 @@ macro_rules! packed {
             fn from_word(word: u32) -> Self {
                 <$t>::from_bits(word as u16)
             }
+            #[inline(always)]
+            fn pair(low: f32, high: f32) -> u32 {
+                $pack(low, high)
+            }
+            #[inline(always)]
+            fn softplus(v: f32) -> f32 {
+                softplus_of_16_bits(v)
+            }
         }
     )* };
 }
-packed!(f16, bf16);
+packed! { f16, pack_f16; bf16, pack_bf16; }
 
 /// A thread's place among the elements.
 #[derive(Clone, Copy, Debug)]
@@ -202,10 +223,7 @@ impl<T: Packed> Layout for Rows<T> {
         log2_lanes: u32,
         lanes: u32,
     ) -> [f32; ELEMENTS] {
-        // The zero that changes no other.
-        let mut all = [-0.0; ELEMENTS];
-        let mut lane = 0;
-        while lane < lanes {
+        let load = |lane: u32| {
             let mut shares = [[[0.0; 4]; 4]; 2];
             unroll_few!(ELEMENTS / 4, i => {
                 let row = (Self::channel(place, 4 * i) << log2_lanes) + lane;
@@ -213,6 +231,22 @@ impl<T: Packed> Layout for Rows<T> {
                 // SAFETY: the caller's promise.
                 shares[i % 2] = unsafe { load_quads(sums, row, quad, place.steps) };
             });
+            shares
+        };
+        // The zero that changes no other.
+        let mut all = [-0.0; ELEMENTS];
+        if lanes == 4 {
+            // The most frequent, so without a loop.
+            let shares = load(0);
+            unroll_few!(ELEMENTS, i => {
+                let of = [0, 1, 2, 3].map(|l| shares[i / 4][l][i % 4]);
+                add_shares::<S, true>(&mut all[i], of, 0, 4);
+            });
+            return all;
+        }
+        let mut lane = 0;
+        while lane < lanes {
+            let shares = load(lane);
             let of = |i: usize| [0, 1, 2, 3].map(|l| shares[i / 4][l][i % 4]);
             if lane + 4 <= lanes {
                 unroll_few!(ELEMENTS, i => {

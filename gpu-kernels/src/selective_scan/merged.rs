@@ -18,7 +18,12 @@ use super::matrices::{Matrices, direct};
 use super::policy::{Kernel, SharedLayout};
 use super::states::States;
 use crate::simt::async_copy;
-use crate::simt::thread::{block_idx_x, sync_threads, sync_threads_or, thread_idx_x};
+use crate::simt::thread::{block_idx_x, opaque, sync_threads, sync_threads_or, thread_idx_x};
+use core::mem::MaybeUninit;
+
+/// What [`super::policy::Cut`] says of this kernel.
+const LOG2_CHANNELS: u32 = 6;
+const LOG2_LANES: u32 = 2;
 
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`super::policy::launch`] says.
@@ -28,7 +33,8 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
 ) {
     // So that a tile has `ELEMENTS` for each thread of 4 lanes.
     const { assert!(T == Kernel::Merged.steps() && T * V as u32 == 4 * ELEMENTS as u32) };
-    let (log2_channels, log2_lanes) = (params.log2_channels, params.log2_lanes);
+    // Not the parameters: so all places in shared memory are constants.
+    let (log2_channels, log2_lanes) = (LOG2_CHANNELS, LOG2_LANES);
     let size = size_of::<A::Element>() as u32;
     let layout = SharedLayout::new(S as u32, T, log2_lanes, log2_channels, size);
     let layout = layout.merged(T, log2_channels);
@@ -49,7 +55,12 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         let places = ((channel, lane), (log2_channels, log2_lanes));
         let mut lane = Lane::<S, V, T>::new(&layout, places.0, places.1, here);
         states.read(&params, &frame, &mut lane);
-        let elements = Elements::<A, T>::new(&params, &layout, &frame, thread);
+        let elements = Elements::<A, T, true>::new(
+            &params,
+            &layout,
+            (&frame, length),
+            (thread, log2_channels),
+        );
         let log2_states = (S as u32).ilog2() + log2_lanes;
         let ours = (thread, threads);
         let mut matrices =
@@ -58,22 +69,19 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         let tiles = length.div_ceil(u64::from(T)) as u32;
         let lanes = params.states.div_ceil(S as u32);
         let full = params.states.is_multiple_of(S as u32);
-        // Time steps behind this tile, in it, and its place in the tensors.
-        let mut rest = length;
-        let mut left = take::<T>(&mut rest);
-        let mut offset = 0;
+        // Index of the thread's first element.
+        let mut index = elements.first;
         let (mut x, mut delta) = ([0; ELEMENTS], [0; ELEMENTS]);
         if tiles > 0 {
-            x = elements.load(params.x, offset, left);
-            delta = elements.load(params.delta, offset, left);
-            matrices.copy::<S>(left, 0);
+            let extent = elements.extent(0);
+            x = elements.load(params.x, index, extent);
+            delta = elements.load(params.delta, index, extent);
+            matrices.copy::<S>(extent.left, 0);
             async_copy::commit();
         }
         let mut tile = 0;
         let mut more = tiles > 0;
         while more {
-            let next_offset = offset + elements.tile_stride;
-            let next_left = take::<T>(&mut rest);
             let next = tile + 1;
             async_copy::wait::<0>();
             let buffer = tile & 1;
@@ -81,11 +89,11 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
                 matrices.lay_out::<S>(buffer);
             }
             let values = elements.values(&x);
-            elements.prepare(&params, (&values, &delta), left, 0);
+            elements.prepare(&params, (&values, &delta), elements.extent(tile), 0);
             elements.keep(layout.inputs, thread, &values);
             if next < tiles {
                 matrices.advance();
-                matrices.copy::<S>(next_left, buffer ^ 1);
+                matrices.copy::<S>(elements.extent(next).left, buffer ^ 1);
                 async_copy::commit();
             }
             sync_threads();
@@ -96,26 +104,20 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             }
             // A vote, so that the PTX shows that all threads agree.
             more = sync_threads_or(next < tiles);
-            let sums = elements.sums::<S>(&params, 0, lanes);
-            let mut z = [0; ELEMENTS];
+            let sums = elements.sums::<S>(log2_lanes, (0, lanes));
+            let mut z = MaybeUninit::uninit();
             if !params.z.is_null() {
-                z = elements.load(params.z, offset, left);
+                z.write(elements.load(params.z, index, elements.extent(tile)));
             }
+            // Opaque: else every element's address would be kept in registers.
+            let next_index = opaque(index + elements.tile_stride);
             // Not while the tile is scanned: that needs the registers. Other blocks have work.
-            x = elements.load(params.x, next_offset, next_left);
-            delta = elements.load(params.delta, next_offset, next_left);
+            x = elements.load(params.x, next_index, elements.extent(next));
+            delta = elements.load(params.delta, next_index, elements.extent(next));
             let kept = elements.kept(layout.inputs, thread);
-            elements.finish(&params, sums, (&kept, &z), offset, left);
-            (tile, offset, left) = (next, next_offset, next_left);
+            elements.finish(&params, sums, (&kept, z), (index, elements.extent(tile)));
+            (tile, index) = (next, next_index);
         }
         states.write(&params, &frame, &lane);
     }
-}
-
-/// The time steps of the next tile, of `rest`.
-#[inline(always)]
-fn take<const T: u32>(rest: &mut u64) -> u32 {
-    let left = (*rest).min(u64::from(T));
-    *rest -= left;
-    left as u32
 }
