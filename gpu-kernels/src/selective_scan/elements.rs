@@ -7,6 +7,7 @@ use super::layout::{ELEMENTS, Layout, Packed, Place, quad_position};
 use super::params::options;
 use super::policy::SharedLayout;
 use crate::simt::math::fma;
+use crate::simt::thread::opaque;
 use crate::simt::{Element, Global, Shared};
 use core::mem::MaybeUninit;
 
@@ -66,6 +67,8 @@ pub(super) struct Elements<A: Layout, const T: u32, const ALIKE: bool> {
     skip: [f32; ELEMENTS],
     pairs: Shared<f32>,
     sums: Shared<f32>,
+    /// Where the first lane's share of element 0 lies.
+    first_share: u32,
     /// Words from one buffer to the other.
     pair_words: u32,
     sum_words: u32,
@@ -83,7 +86,7 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         params: &SelectiveScanParams<A::Element>,
         layout: &SharedLayout,
         (frame, length): (&Frame, u64),
-        (thread, log2_channels): (u32, u32),
+        (thread, log2_channels, log2_lanes): (u32, u32, u32),
     ) -> Self {
         let place = A::place(thread, T, log2_channels);
         let channel = frame.first_channel + u64::from(place.channel);
@@ -142,16 +145,27 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
             skip: parameter(params.d_skip),
             pairs: Shared::dynamic(layout.pairs),
             sums: Shared::dynamic(layout.sums),
+            first_share: A::first_share(&place, log2_lanes),
             pair_words: layout.pair_bytes / 4,
             sum_words: layout.sum_bytes / 4,
             layout: core::marker::PhantomData,
         }
     }
 
-    /// Whether a tile of `left` time steps has this element.
+    /// Whether a tile of `left` time steps has each element.
     #[inline(always)]
-    fn contains(&self, element: usize, left: u32) -> bool {
-        A::channel(&self.place, element) < self.channels && A::step(&self.place, element) < left
+    fn present(&self, left: u32) -> [bool; ELEMENTS] {
+        let mut place = self.place;
+        if ALIKE {
+            // Opaque: else what is compared would be kept in registers, for tiles that are rare.
+            place.channel = opaque(place.channel.into()) as u32;
+            place.step = opaque(place.step.into()) as u32;
+        }
+        let mut present = [false; ELEMENTS];
+        unroll_few!(ELEMENTS, i => {
+            present[i] = A::channel(&place, i) < self.channels && A::step(&place, i) < left;
+        });
+        present
     }
 
     /// What exists of tile `tile`: nothing behind the last.
@@ -222,9 +236,10 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
                     }
                 });
             } else {
+                let present = self.present(extent.left);
                 let views = self.views(tensor, index, false);
                 unroll_few!(ELEMENTS, i => {
-                    if self.contains(i, extent.left) {
+                    if present[i] {
                         let word = views[i].load(0).to_word();
                         if A::PAIRS {
                             raw[i % 4] |= word << (16 * (i / 4));
@@ -265,8 +280,9 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         });
         if !extent.whole {
             // A step outside the tile changes nothing.
+            let present = self.present(extent.left);
             unroll_few!(ELEMENTS, i => {
-                if !self.contains(i, extent.left) {
+                if !present[i] {
                     pairs[i] = [0.0; 2];
                 }
             });
@@ -326,8 +342,14 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         (buffer, lanes): (u32, u32),
     ) -> [f32; ELEMENTS] {
         let source = self.sums.add(buffer * self.sum_words);
+        let first = if ALIKE {
+            // Opaque: else the places that are made of it would be kept in registers.
+            opaque(self.first_share.into()) as u32
+        } else {
+            self.first_share
+        };
         // SAFETY: the caller's promise.
-        unsafe { A::sums::<S>(source, &self.place, log2_lanes, lanes) }
+        unsafe { A::sums::<S>(source, first, &self.place, log2_lanes, lanes) }
     }
 
     /// Writes a tile whose element 0 has this index, from the sums `y`.
@@ -368,9 +390,10 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
                     }
                 });
             } else {
+                let present = self.present(extent.left);
                 let views = self.views(params.y, index, false);
                 unroll_few!(ELEMENTS, i => {
-                    if self.contains(i, extent.left) {
+                    if present[i] {
                         views[i].store(0, A::Element::from_f32(y[i]));
                     }
                 });

@@ -61,7 +61,7 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
             &params,
             &layout,
             (&frame, length),
-            (other & (workers - 1), log2_channels),
+            (other & (workers - 1), log2_channels, log2_lanes),
         );
         let mut matrices = Matrices::<A, T>::new(
             &params,

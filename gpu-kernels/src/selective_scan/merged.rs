@@ -59,7 +59,7 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             &params,
             &layout,
             (&frame, length),
-            (thread, log2_channels),
+            (thread, log2_channels, log2_lanes),
         );
         let log2_states = (S as u32).ilog2() + log2_lanes;
         let ours = (thread, threads);
@@ -85,6 +85,7 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             let next = tile + 1;
             async_copy::wait::<0>();
             let buffer = tile & 1;
+            matrices.forget();
             if !direct::<A, S>() {
                 matrices.lay_out::<S>(buffer);
             }
