@@ -38,18 +38,9 @@ pub(super) struct Frame {
     pub(super) start: u64,
 }
 
-/// Which of a tile's elements exist.
-#[derive(Clone, Copy)]
-pub(super) struct Extent {
-    /// All of the thread's, near each other, and pairs on their boundaries.
-    whole: bool,
-    /// Time steps.
-    pub(super) left: u32,
-}
-
-/// A thread's elements of tiles of `T` time steps. `ALIKE`: a tile is whole for all threads of
-/// the block or for none, so that they branch alike.
-pub(super) struct Elements<A: Layout, const T: u32, const ALIKE: bool> {
+/// A thread's elements of tiles of `T` time steps. `LEAN`: few registers are kept for it,
+/// and what is cheap is computed anew in every tile.
+pub(super) struct Elements<A: Layout, const T: u32, const LEAN: bool> {
     place: Place,
     channels: u32,
     /// Tiles that are whole, and that have all time steps, and the time steps of the next.
@@ -75,7 +66,7 @@ pub(super) struct Elements<A: Layout, const T: u32, const ALIKE: bool> {
     layout: core::marker::PhantomData<A>,
 }
 
-impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
+impl<A: Layout, const T: u32, const LEAN: bool> Elements<A, T, LEAN> {
     /// For preparing thread `thread`, and sequences of `length` time steps.
     ///
     /// # Safety
@@ -119,22 +110,13 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
             }
             all
         };
-        let here = if ALIKE {
-            frame.channels == 1 << log2_channels
-        } else {
-            A::channel(&place, ELEMENTS - 1) < frame.channels
-        };
+        let here = A::channel(&place, ELEMENTS - 1) < frame.channels;
         let aligned = !A::PAIRS || (frame.first_channel | frame.all_channels).is_multiple_of(2);
-        let near = stride.max(half_stride) <= u64::from(u32::MAX);
         let full_tiles = (length / u64::from(T)) as u32;
         Self {
             place,
             channels: frame.channels,
-            whole_tiles: if here && aligned && near {
-                full_tiles
-            } else {
-                0
-            },
+            whole_tiles: if here && aligned { full_tiles } else { 0 },
             full_tiles,
             rest: length as u32 % T,
             first,
@@ -152,11 +134,12 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         }
     }
 
-    /// Whether a tile of `left` time steps has each element.
+    /// Whether a tile has each element.
     #[inline(always)]
-    fn present(&self, left: u32) -> [bool; ELEMENTS] {
+    fn present(&self, tile: u32) -> [bool; ELEMENTS] {
+        let left = self.left(tile);
         let mut place = self.place;
-        if ALIKE {
+        if LEAN {
             // Opaque: else what is compared would be kept in registers, for tiles that are rare.
             place.channel = opaque(place.channel.into()) as u32;
             place.step = opaque(place.step.into()) as u32;
@@ -168,44 +151,35 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         present
     }
 
-    /// What exists of tile `tile`: nothing behind the last.
+    /// Whether a tile has all of the thread's elements, pairs on their boundaries.
     #[inline(always)]
-    pub(super) fn extent(&self, tile: u32) -> Extent {
+    fn whole(&self, tile: u32) -> bool {
+        tile < self.whole_tiles
+    }
+
+    /// Time steps of a tile: none behind the last.
+    #[inline(always)]
+    pub(super) fn left(&self, tile: u32) -> u32 {
         let last = if tile == self.full_tiles {
             self.rest
         } else {
             0
         };
-        Extent {
-            whole: tile < self.whole_tiles,
-            left: if tile < self.full_tiles { T } else { last },
-        }
+        if tile < self.full_tiles { T } else { last }
     }
 
     /// A view of each element of the tile whose element 0 has this index.
     #[inline(always)]
-    fn views(
-        &self,
-        tensor: Global<A::Element>,
-        index: u64,
-        whole: bool,
-    ) -> [Global<A::Element>; ELEMENTS] {
+    fn views(&self, tensor: Global<A::Element>, index: u64) -> [Global<A::Element>; ELEMENTS] {
         let first = tensor.add(index as usize);
-        let further = |view: Global<A::Element>, stride: u64| {
-            if whole {
-                view.add_wide(stride as u32)
-            } else {
-                view.add(stride as usize)
-            }
-        };
         let mut views = [first; ELEMENTS];
         unroll_few!(ELEMENTS, i => {
             if i >= 4 && A::PAIRS {
                 views[i] = views[i - 4].add(1);
             } else if i == 4 {
-                views[i] = further(first, self.half_stride);
+                views[i] = first.add(self.half_stride as usize);
             } else if i > 0 {
-                views[i] = further(views[i - 1], self.stride);
+                views[i] = views[i - 1].add(self.stride as usize);
             }
         });
         views
@@ -217,17 +191,12 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
     /// The tile lies in the tensor.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn load(
-        &self,
-        tensor: Global<A::Element>,
-        index: u64,
-        extent: Extent,
-    ) -> Raw {
+    pub(super) unsafe fn load(&self, tensor: Global<A::Element>, index: u64, tile: u32) -> Raw {
         let mut raw = [0; ELEMENTS];
         // SAFETY: the elements lie in the tensor.
         unsafe {
-            if extent.whole {
-                let views = self.views(tensor, index, true);
+            if self.whole(tile) {
+                let views = self.views(tensor, index);
                 unroll_few!(ELEMENTS, i => {
                     if !A::PAIRS {
                         raw[i] = views[i].load(0).to_word();
@@ -236,8 +205,8 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
                     }
                 });
             } else {
-                let present = self.present(extent.left);
-                let views = self.views(tensor, index, false);
+                let present = self.present(tile);
+                let views = self.views(tensor, index);
                 unroll_few!(ELEMENTS, i => {
                     if present[i] {
                         let word = views[i].load(0).to_word();
@@ -263,7 +232,7 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         &self,
         params: &SelectiveScanParams<A::Element>,
         (x, delta): (&[f32; ELEMENTS], &Raw),
-        extent: Extent,
+        tile: u32,
         buffer: u32,
     ) {
         let mut deltas = [0.0; ELEMENTS];
@@ -278,9 +247,9 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
             let delta = deltas[i];
             pairs[i] = [delta, delta * x[i]];
         });
-        if !extent.whole {
+        if !self.whole(tile) {
             // A step outside the tile changes nothing.
-            let present = self.present(extent.left);
+            let present = self.present(tile);
             unroll_few!(ELEMENTS, i => {
                 if !present[i] {
                     pairs[i] = [0.0; 2];
@@ -342,7 +311,7 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         (buffer, lanes): (u32, u32),
     ) -> [f32; ELEMENTS] {
         let source = self.sums.add(buffer * self.sum_words);
-        let first = if ALIKE {
+        let first = if LEAN {
             // Opaque: else the places that are made of it would be kept in registers.
             opaque(self.first_share.into()) as u32
         } else {
@@ -363,7 +332,7 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         params: &SelectiveScanParams<A::Element>,
         mut y: [f32; ELEMENTS],
         (x, z): (&[f32; ELEMENTS], MaybeUninit<Raw>),
-        (index, extent): (u64, Extent),
+        (index, tile): (u64, u32),
     ) {
         if !params.d_skip.is_null() {
             unroll_few!(ELEMENTS, i => {
@@ -378,8 +347,8 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
         }
         // SAFETY: the elements lie in the tensor.
         unsafe {
-            if extent.whole {
-                let views = self.views(params.y, index, true);
+            if self.whole(tile) {
+                let views = self.views(params.y, index);
                 unroll_few!(ELEMENTS, i => {
                     if !A::PAIRS {
                         views[i].store(0, A::Element::from_f32(y[i]));
@@ -390,8 +359,8 @@ impl<A: Layout, const T: u32, const ALIKE: bool> Elements<A, T, ALIKE> {
                     }
                 });
             } else {
-                let present = self.present(extent.left);
-                let views = self.views(params.y, index, false);
+                let present = self.present(tile);
+                let views = self.views(params.y, index);
                 unroll_few!(ELEMENTS, i => {
                     if present[i] {
                         views[i].store(0, A::Element::from_f32(y[i]));

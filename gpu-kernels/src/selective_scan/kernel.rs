@@ -82,11 +82,11 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
         let (mut x, mut with) = ([0; ELEMENTS], [0; ELEMENTS]);
         let mut index = elements.first;
         if prepares && tiles > 0 {
-            x = elements.load(params.x, index, elements.extent(0));
-            with = elements.load(params.delta, index, elements.extent(0));
+            x = elements.load(params.x, index, 0);
+            with = elements.load(params.delta, index, 0);
         }
         if !scans && tiles > 0 && !direct::<A, S>() {
-            matrices.copy::<S>(elements.extent(0).left, 0);
+            matrices.copy::<S>(elements.left(0), 0);
             async_copy::commit();
         }
         // In turn t, tile t is prepared, t - 1 scanned, t - 2 finished.
@@ -102,37 +102,32 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
                 }
             }
             if !scans && turn < tiles && direct::<A, S>() {
-                matrices.copy::<S>(elements.extent(turn).left, buffer);
+                matrices.copy::<S>(elements.left(turn), buffer);
                 async_copy::commit();
             }
             if finishes {
                 if turn > 1 {
                     let sums = elements.sums::<S>(log2_lanes, (buffer, lanes));
                     let mine = (&elements.values(&x), MaybeUninit::new(with));
-                    let place = (index, elements.extent(turn - 2));
+                    let place = (index, turn - 2);
                     elements.finish(&params, sums, mine, place);
                     index += elements.tile_stride;
                 }
                 if turn > 0 && turn <= tiles {
-                    let extent = elements.extent(turn - 1);
+                    let tile = turn - 1;
                     if !params.d_skip.is_null() {
-                        x = elements.load(params.x, index, extent);
+                        x = elements.load(params.x, index, tile);
                     }
                     if !params.z.is_null() {
-                        with = elements.load(params.z, index, extent);
+                        with = elements.load(params.z, index, tile);
                     }
                 }
             }
             if prepares && turn < tiles {
-                elements.prepare(
-                    &params,
-                    (&elements.values(&x), &with),
-                    elements.extent(turn),
-                    buffer,
-                );
+                elements.prepare(&params, (&elements.values(&x), &with), turn, buffer);
                 index += elements.tile_stride;
-                x = elements.load(params.x, index, elements.extent(turn + 1));
-                with = elements.load(params.delta, index, elements.extent(turn + 1));
+                x = elements.load(params.x, index, turn + 1);
+                with = elements.load(params.delta, index, turn + 1);
             }
             if !scans && turn < tiles {
                 async_copy::wait::<0>();
@@ -140,7 +135,7 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
                 if !direct::<A, S>() {
                     matrices.lay_out::<S>(buffer);
                     if turn + 1 < tiles {
-                        matrices.copy::<S>(elements.extent(turn + 1).left, 0);
+                        matrices.copy::<S>(elements.left(turn + 1), 0);
                         async_copy::commit();
                     }
                 }

@@ -217,10 +217,11 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn store(&self, sums: Shared<f32>, quad: u32, shares: [[f32; 4]; V]) {
+        // In bytes: one instruction, whatever the quad.
+        let place = 4 * self.first_quad ^ quad << 4;
         unroll_few!(V, v => {
-            // In bytes: one instruction, whatever the quad.
-            let first = 4 * further(self.first_quad, v as u32 * self.row_stride, T);
-            let to = sums.cast::<u8>().add(first ^ quad << 4).cast();
+            let place = further(place, v as u32 * self.row_stride, T, 4);
+            let to = sums.cast::<u8>().add(place).cast();
             // SAFETY: this thread's own.
             unsafe { to.store4(0, shares[v]) };
         });

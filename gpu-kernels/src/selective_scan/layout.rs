@@ -251,7 +251,7 @@ impl<T: Packed> Layout for Rows<T> {
                     (lane, i as u32 * place.half / 4)
                 };
                 unroll_few!(4, l => {
-                    let at = further(first ^ quad << 2, row + l as u32, place.steps);
+                    let at = further(first ^ quad << 2, row + l as u32, place.steps, 1);
                     // SAFETY: the caller's promise; quads are aligned.
                     shares[i % 2][l % 4] = unsafe { sums.load4(at) };
                 });
@@ -289,10 +289,10 @@ impl<T: Packed> Layout for Rows<T> {
 }
 
 /// `rows` further on than `position`, which is of a row that has none of their bits: turns are
-/// linear, so there are few such distances.
+/// linear, so there are few such distances. In units of `1 / unit` words.
 #[inline(always)]
-pub(super) fn further(position: u32, rows: u32, steps: u32) -> u32 {
-    (position ^ turn(rows, steps) << 2) + rows * steps
+pub(super) fn further(position: u32, rows: u32, steps: u32, unit: u32) -> u32 {
+    (position ^ unit * (turn(rows, steps) << 2)) + unit * rows * steps
 }
 
 impl<T: Packed> Layout for Columns<T> {
@@ -350,7 +350,7 @@ impl<T: Packed> Layout for Columns<T> {
             let row = ((element as u32 * place.channel_stride) << log2_lanes) + lane;
             let mut shares = [0.0; 4];
             unroll_few!(4, l => {
-                let at = further(first, row + l as u32, place.steps);
+                let at = further(first, row + l as u32, place.steps, 1);
                 // SAFETY: the caller's promise.
                 shares[l % 4] = unsafe { sums.load(at) };
             });

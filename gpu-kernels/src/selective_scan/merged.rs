@@ -73,10 +73,9 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         let mut index = elements.first;
         let (mut x, mut delta) = ([0; ELEMENTS], [0; ELEMENTS]);
         if tiles > 0 {
-            let extent = elements.extent(0);
-            x = elements.load(params.x, index, extent);
-            delta = elements.load(params.delta, index, extent);
-            matrices.copy::<S>(extent.left, 0);
+            x = elements.load(params.x, index, 0);
+            delta = elements.load(params.delta, index, 0);
+            matrices.copy::<S>(elements.left(0), 0);
             async_copy::commit();
         }
         let mut tile = 0;
@@ -90,11 +89,11 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
                 matrices.lay_out::<S>(buffer);
             }
             let values = elements.values(&x);
-            elements.prepare(&params, (&values, &delta), elements.extent(tile), 0);
+            elements.prepare(&params, (&values, &delta), tile, 0);
             elements.keep(layout.inputs, thread, &values);
             if next < tiles {
                 matrices.advance();
-                matrices.copy::<S>(elements.extent(next).left, buffer ^ 1);
+                matrices.copy::<S>(elements.left(next), buffer ^ 1);
                 async_copy::commit();
             }
             sync_threads();
@@ -105,18 +104,18 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             }
             // A vote, so that the PTX shows that all threads agree.
             more = sync_threads_or(next < tiles);
-            let sums = elements.sums::<S>(log2_lanes, (0, lanes));
             let mut z = MaybeUninit::uninit();
             if !params.z.is_null() {
-                z.write(elements.load(params.z, index, elements.extent(tile)));
+                z.write(elements.load(params.z, index, tile));
             }
+            let sums = elements.sums::<S>(log2_lanes, (0, lanes));
             // Opaque: else every element's address would be kept in registers.
             let next_index = opaque(index + elements.tile_stride);
             // Not while the tile is scanned: that needs the registers. Other blocks have work.
-            x = elements.load(params.x, next_index, elements.extent(next));
-            delta = elements.load(params.delta, next_index, elements.extent(next));
+            x = elements.load(params.x, next_index, next);
+            delta = elements.load(params.delta, next_index, next);
             let kept = elements.kept(layout.inputs, thread);
-            elements.finish(&params, sums, (&kept, z), (index, elements.extent(tile)));
+            elements.finish(&params, sums, (&kept, z), (index, tile));
             (tile, index) = (next, next_index);
         }
         states.write(&params, &frame, &lane);

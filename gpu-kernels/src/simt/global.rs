@@ -65,15 +65,6 @@ impl<T: Plain> Global<T> {
         }
     }
 
-    /// [`Self::add`] of 32 bits: the address in one instruction.
-    #[inline(always)]
-    pub fn add_wide(self, count: u32) -> Self {
-        Self {
-            pointer: memory::add_wide(self.pointer, count),
-            marker: PhantomData,
-        }
-    }
-
     /// The same memory seen as another type.
     #[inline(always)]
     pub fn cast<U: Plain>(self) -> Global<U> {

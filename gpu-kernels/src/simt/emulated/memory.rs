@@ -12,10 +12,6 @@ pub fn dynamic_shared_base() -> u32 {
     access::shared_base()
 }
 
-pub fn add_wide<T>(pointer: *mut T, count: u32) -> *mut T {
-    pointer.wrapping_add(count as usize)
-}
-
 macro_rules! loads {
     ($($name:ident, $vector:ident = $access:ident)*) => { $(
         #[track_caller]

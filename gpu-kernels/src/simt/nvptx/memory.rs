@@ -21,25 +21,6 @@ pub fn dynamic_shared_base() -> u32 {
     address
 }
 
-/// `pointer + count`. Assembly: LLVM would compute the product ahead of a loop, into two registers,
-/// and leave an addition of two instructions in it.
-#[inline(always)]
-pub fn add_wide<T>(pointer: *mut T, count: u32) -> *mut T {
-    let sum: u64;
-    // SAFETY: arithmetic on registers.
-    unsafe {
-        asm!(
-            "mad.wide.u32 {0}, {1}, {size}, {2};",
-            out(reg64) sum,
-            in(reg32) count,
-            in(reg64) pointer as u64,
-            size = const { size_of::<T>() as u32 },
-            options(pure, nomem, nostack),
-        );
-    }
-    sum as *mut T
-}
-
 /// One load of `size_of::<T>()` bytes: bytes go through a 16-bit register (PTX has no
 /// smaller ones).
 macro_rules! load {
