@@ -96,17 +96,22 @@ impl<A: Layout, const T: u32, const LEAN: bool> Elements<A, T, LEAN> {
             let stride = u64::from(place.channel_stride) * params.length;
             (row * params.length + step, stride, 4 * stride, u64::from(T))
         };
+        let one = |values: Global<f32>, element: usize| {
+            let channel = A::channel(&place, element);
+            if values.is_null() || channel >= frame.channels {
+                return 0.0;
+            }
+            // SAFETY: the channel exists.
+            unsafe { values.load((frame.first_channel + u64::from(channel)) as usize) }
+        };
         let parameter = |values: Global<f32>| {
-            let mut all = [0.0; ELEMENTS];
-            if !values.is_null() {
-                unroll_few!(ELEMENTS, i => {
-                    let channel = A::channel(&place, i);
-                    if channel < frame.channels {
-                        let channel = frame.first_channel + u64::from(channel);
-                        // SAFETY: the channel exists.
-                        all[i] = unsafe { values.load(channel as usize) };
-                    }
-                });
+            let mut all = [one(values, 0); ELEMENTS];
+            if !A::ROWS {
+                unroll_few!(ELEMENTS, i => { all[i] = one(values, i); });
+            } else if A::PAIRS {
+                // Two channels, two registers.
+                let next = one(values, 4);
+                unroll_few!(4, i => { all[4 + i] = next; });
             }
             all
         };
