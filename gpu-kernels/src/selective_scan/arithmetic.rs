@@ -11,19 +11,29 @@ const LOG2_E: f32 = core::f32::consts::LOG2_E;
 const LOG2_E_REST: f32 = 1.925_963e-8;
 const LN_2: f32 = core::f32::consts::LN_2;
 
-/// ln(1 + e) / e for e from 0 to 1: minimax polynomial, relative error 4.8e-9 before
-/// rounding.
-const LN_1P: [f32; 10] = [
+/// ln(1 + e) / e for e from 0 to 1: minimax polynomial, relative error 4e-8 before rounding.
+const LN_1P: [f32; 9] = [
     1.0,
-    -0.499_999_02,
-    0.333_299_64,
-    -0.249_541_33,
-    0.196_759_36,
-    -0.153_055_85,
-    0.106_036_42,
-    -0.056_959_413,
-    0.019_851_4,
-    -0.003_244_012,
+    -0.499_996_48,
+    0.333_213_24,
+    -0.248_571_63,
+    0.191_536_55,
+    -0.137_538,
+    0.079_204_49,
+    -0.030_065_766,
+    0.005_364_817,
+];
+
+/// The same of lower degree, relative error 2e-7.
+const SHORT_LN_1P: [f32; 8] = [
+    0.999_999_8,
+    -0.499_974_04,
+    0.332_754_8,
+    -0.244_954_56,
+    0.177_452_2,
+    -0.107_681_42,
+    0.044_089_418,
+    -0.008_539_148,
 ];
 
 /// e^v for v from -128 to 88: `ex2.approx` with the rounding of its argument made good, so
@@ -40,12 +50,32 @@ fn exp(v: f32) -> f32 {
 /// relative accuracy, and above 20 it is v, because the rest is below half an ulp.
 #[inline(always)]
 pub(super) fn softplus(v: f32) -> f32 {
-    // A comparison, not `max`: NaN stays.
-    let positive = if v < 0.0 { 0.0 } else { v };
-    let e = exp((-v.abs()).max(-128.0));
-    let mut ln = LN_1P[9];
-    unroll!(9, i => { ln = fma(ln, e, LN_1P[8 - i]); });
-    fma(ln, e, positive)
+    let magnitude = -v.abs();
+    // A comparison, not `max`: NaN stays, and reaches the result through e.
+    let magnitude = if magnitude < -128.0 {
+        -128.0
+    } else {
+        magnitude
+    };
+    let exponent = magnitude * LOG2_E;
+    let power = exp2_approx(exponent);
+    // What rounding the exponent lost: matters where it is large.
+    let lost = fma(-exponent, LN_2, magnitude);
+    let e = fma(power, lost, power);
+    let mut ln = LN_1P[8];
+    unroll!(8, i => { ln = fma(ln, e, LN_1P[7 - i]); });
+    fma(ln, e, v.max(0.0))
+}
+
+/// The same where v comes from 16 bits, which make the result as inexact as v is: relative
+/// error 6e-7, and that of rounding v twice.
+#[inline(always)]
+pub(super) fn softplus_of_16_bits(v: f32) -> f32 {
+    // NaN reaches the result through e; of infinities e is 0.
+    let e = exp2_approx(v.abs() * -LOG2_E);
+    let mut ln = SHORT_LN_1P[7];
+    unroll!(7, i => { ln = fma(ln, e, SHORT_LN_1P[6 - i]); });
+    fma(ln, e, v.max(0.0))
 }
 
 /// `A * log2(e)` from `A_log` or A. Finite unless A is NaN, so that a step of size 0

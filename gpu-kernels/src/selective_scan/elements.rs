@@ -2,13 +2,14 @@
 //! and from the shares of `y` to `y`. Each has a few elements, the same in every tile.
 
 use super::SelectiveScanParams;
-use super::arithmetic::{silu, softplus};
+use super::arithmetic::silu;
 use super::layout::{ELEMENTS, Layout, Packed, Place, quad_position};
 use super::params::options;
 use super::policy::SharedLayout;
 use crate::simt::math::fma;
 use crate::simt::thread::opaque;
 use crate::simt::{Element, Global, Shared};
+use core::mem::MaybeUninit;
 
 /// A thread's elements as memory holds them: of pairs two in one of the first four words.
 pub(super) type Raw = [u32; ELEMENTS];
@@ -37,14 +38,17 @@ pub(super) struct Frame {
     pub(super) start: u64,
 }
 
-/// A thread's elements of tiles of `T` time steps.
-pub(super) struct Elements<A: Layout, const T: u32> {
+/// A thread's elements of tiles of `T` time steps. `LEAN`: few registers are kept for it,
+/// and what is cheap is computed anew in every tile.
+pub(super) struct Elements<A: Layout, const T: u32, const LEAN: bool> {
     pub(super) place: Place,
     channels: u32,
-    /// Whether all the elements' channels exist, and pairs lie on their boundaries.
-    all_here: bool,
+    /// Tiles that are whole, and that have all time steps, and the time steps of the next.
+    whole_tiles: u32,
+    full_tiles: u32,
+    rest: u32,
     /// Index of element 0 in the first tile.
-    first: u64,
+    pub(super) first: u64,
     /// From one element to the next, and from the fourth to the fifth.
     stride: u64,
     half_stride: u64,
@@ -54,14 +58,16 @@ pub(super) struct Elements<A: Layout, const T: u32> {
     skip: [f32; ELEMENTS],
     pub(super) pairs: Shared<f32>,
     sums: Shared<f32>,
+    /// Where the first lane's share of element 0 lies.
+    first_share: u32,
     /// Words from one buffer to the other.
     pair_words: u32,
     sum_words: u32,
     layout: core::marker::PhantomData<A>,
 }
 
-impl<A: Layout, const T: u32> Elements<A, T> {
-    /// For preparing thread `thread`.
+impl<A: Layout, const T: u32, const LEAN: bool> Elements<A, T, LEAN> {
+    /// For preparing thread `thread`, and sequences of `length` time steps.
     ///
     /// # Safety
     /// The launch contract.
@@ -70,10 +76,10 @@ impl<A: Layout, const T: u32> Elements<A, T> {
     pub(super) unsafe fn new(
         params: &SelectiveScanParams<A::Element>,
         layout: &SharedLayout,
-        frame: &Frame,
-        thread: u32,
+        (frame, length): (&Frame, u64),
+        (thread, log2_channels, log2_lanes): (u32, u32, u32),
     ) -> Self {
-        let place = A::place(thread, T, params.log2_channels);
+        let place = A::place(thread, T, log2_channels);
         let channel = frame.first_channel + u64::from(place.channel);
         let step = frame.start + u64::from(place.step);
         let (first, stride, half_stride, tile_stride) = if A::ROWS {
@@ -90,25 +96,34 @@ impl<A: Layout, const T: u32> Elements<A, T> {
             let stride = u64::from(place.channel_stride) * params.length;
             (row * params.length + step, stride, 4 * stride, u64::from(T))
         };
+        let one = |values: Global<f32>, element: usize| {
+            let channel = A::channel(&place, element);
+            if values.is_null() || channel >= frame.channels {
+                return 0.0;
+            }
+            // SAFETY: the channel exists.
+            unsafe { values.load((frame.first_channel + u64::from(channel)) as usize) }
+        };
         let parameter = |values: Global<f32>| {
-            let mut all = [0.0; ELEMENTS];
-            if !values.is_null() {
-                unroll_few!(ELEMENTS, i => {
-                    let channel = A::channel(&place, i);
-                    if channel < frame.channels {
-                        let channel = frame.first_channel + u64::from(channel);
-                        // SAFETY: the channel exists.
-                        all[i] = unsafe { values.load(channel as usize) };
-                    }
-                });
+            let mut all = [one(values, 0); ELEMENTS];
+            if !A::ROWS {
+                unroll_few!(ELEMENTS, i => { all[i] = one(values, i); });
+            } else if A::PAIRS {
+                // Two channels, two registers.
+                let next = one(values, 4);
+                unroll_few!(4, i => { all[4 + i] = next; });
             }
             all
         };
+        let here = A::channel(&place, ELEMENTS - 1) < frame.channels;
+        let aligned = !A::PAIRS || (frame.first_channel | frame.all_channels).is_multiple_of(2);
+        let full_tiles = (length / u64::from(T)) as u32;
         Self {
             place,
             channels: frame.channels,
-            all_here: A::channel(&place, ELEMENTS - 1) < frame.channels
-                && (!A::PAIRS || (frame.first_channel | frame.all_channels).is_multiple_of(2)),
+            whole_tiles: if here && aligned { full_tiles } else { 0 },
+            full_tiles,
+            rest: length as u32 % T,
             first,
             stride,
             half_stride,
@@ -117,28 +132,51 @@ impl<A: Layout, const T: u32> Elements<A, T> {
             skip: parameter(params.d_skip),
             pairs: Shared::dynamic(layout.pairs),
             sums: Shared::dynamic(layout.sums),
+            first_share: A::first_share(&place, log2_lanes),
             pair_words: layout.pair_bytes / 4,
             sum_words: layout.sum_bytes / 4,
             layout: core::marker::PhantomData,
         }
     }
 
-    /// Whether a tile of `left` time steps has this element.
+    /// Whether a tile has each element.
     #[inline(always)]
-    fn contains(&self, element: usize, left: u32) -> bool {
-        A::channel(&self.place, element) < self.channels && A::step(&self.place, element) < left
+    fn present(&self, tile: u32) -> [bool; ELEMENTS] {
+        let left = self.left(tile);
+        let mut place = self.place;
+        if LEAN {
+            // Opaque: else what is compared would be kept in registers, for tiles that are rare.
+            place.channel = opaque(place.channel.into()) as u32;
+            place.step = opaque(place.step.into()) as u32;
+        }
+        let mut present = [false; ELEMENTS];
+        unroll_few!(ELEMENTS, i => {
+            present[i] = A::channel(&place, i) < self.channels && A::step(&place, i) < left;
+        });
+        present
     }
 
-    /// Whether a tile of `left` time steps has all of them.
+    /// Whether a tile has all of the thread's elements, pairs on their boundaries.
     #[inline(always)]
-    fn whole(&self, left: u32) -> bool {
-        left >= T && self.all_here
+    fn whole(&self, tile: u32) -> bool {
+        tile < self.whole_tiles
     }
 
-    /// A view of each element of the tile that is `offset` elements behind the first.
+    /// Time steps of a tile: none behind the last.
     #[inline(always)]
-    fn views(&self, tensor: Global<A::Element>, offset: u64) -> [Global<A::Element>; ELEMENTS] {
-        let first = tensor.add(opaque(self.first + offset) as usize);
+    pub(super) fn left(&self, tile: u32) -> u32 {
+        let last = if tile == self.full_tiles {
+            self.rest
+        } else {
+            0
+        };
+        if tile < self.full_tiles { T } else { last }
+    }
+
+    /// A view of each element of the tile whose element 0 has this index.
+    #[inline(always)]
+    fn views(&self, tensor: Global<A::Element>, index: u64) -> [Global<A::Element>; ELEMENTS] {
+        let first = tensor.add(index as usize);
         let mut views = [first; ELEMENTS];
         unroll_few!(ELEMENTS, i => {
             if i >= 4 && A::PAIRS {
@@ -152,19 +190,18 @@ impl<A: Layout, const T: u32> Elements<A, T> {
         views
     }
 
-    /// Reads the elements of the tile that is `offset` elements behind the first and has `left`
-    /// time steps; zeros outside.
+    /// Reads the elements of a tile whose element 0 has this index; zeros outside.
     ///
     /// # Safety
     /// The tile lies in the tensor.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn load(&self, tensor: Global<A::Element>, offset: u64, left: u32) -> Raw {
+    pub(super) unsafe fn load(&self, tensor: Global<A::Element>, index: u64, tile: u32) -> Raw {
         let mut raw = [0; ELEMENTS];
-        let views = self.views(tensor, offset);
         // SAFETY: the elements lie in the tensor.
         unsafe {
-            if self.whole(left) {
+            if self.whole(tile) {
+                let views = self.views(tensor, index);
                 unroll_few!(ELEMENTS, i => {
                     if !A::PAIRS {
                         raw[i] = views[i].load(0).to_word();
@@ -173,8 +210,10 @@ impl<A: Layout, const T: u32> Elements<A, T> {
                     }
                 });
             } else {
+                let present = self.present(tile);
+                let views = self.views(tensor, index);
                 unroll_few!(ELEMENTS, i => {
-                    if self.contains(i, left) {
+                    if present[i] {
                         let word = views[i].load(0).to_word();
                         if A::PAIRS {
                             raw[i % 4] |= word << (16 * (i / 4));
@@ -188,7 +227,7 @@ impl<A: Layout, const T: u32> Elements<A, T> {
         raw
     }
 
-    /// Writes the pairs of a tile of `left` time steps to buffer `buffer`.
+    /// Writes the pairs of a tile to buffer `buffer`.
     ///
     /// # Safety
     /// Nobody reads the buffer meanwhile.
@@ -198,7 +237,7 @@ impl<A: Layout, const T: u32> Elements<A, T> {
         &self,
         params: &SelectiveScanParams<A::Element>,
         (x, delta): (&[f32; ELEMENTS], &Raw),
-        left: u32,
+        tile: u32,
         buffer: u32,
     ) {
         let mut deltas = [0.0; ELEMENTS];
@@ -206,17 +245,18 @@ impl<A: Layout, const T: u32> Elements<A, T> {
             deltas[i] = value::<A>(delta, i) + self.bias[i];
         });
         if params.options & options::SOFTPLUS != 0 {
-            unroll_few!(ELEMENTS, i => { deltas[i] = softplus(deltas[i]); });
+            unroll_few!(ELEMENTS, i => { deltas[i] = A::Element::softplus(deltas[i]); });
         }
         let mut pairs = [[0.0; 2]; ELEMENTS];
         unroll_few!(ELEMENTS, i => {
             let delta = deltas[i];
             pairs[i] = [delta, delta * x[i]];
         });
-        if !self.whole(left) {
+        if !self.whole(tile) {
             // A step outside the tile changes nothing.
+            let present = self.present(tile);
             unroll_few!(ELEMENTS, i => {
-                if !self.contains(i, left) {
+                if !present[i] {
                     pairs[i] = [0.0; 2];
                 }
             });
@@ -272,29 +312,32 @@ impl<A: Layout, const T: u32> Elements<A, T> {
     #[track_caller]
     pub(super) unsafe fn sums<const S: usize>(
         &self,
-        params: &SelectiveScanParams<A::Element>,
-        buffer: u32,
-        lanes: u32,
+        log2_lanes: u32,
+        (buffer, lanes): (u32, u32),
     ) -> [f32; ELEMENTS] {
         let source = self.sums.add(buffer * self.sum_words);
+        let first = if LEAN {
+            // Opaque: else the places that are made of it would be kept in registers.
+            opaque(self.first_share.into()) as u32
+        } else {
+            self.first_share
+        };
         // SAFETY: the caller's promise.
-        unsafe { A::sums::<S>(source, &self.place, params.log2_lanes, lanes) }
+        unsafe { A::sums::<S>(source, first, &self.place, log2_lanes, lanes) }
     }
 
-    /// Writes the tile that is `offset` elements behind the first and has `left` time steps, from
-    /// the sums `y`.
+    /// Writes a tile whose element 0 has this index, from the sums `y`.
     ///
     /// # Safety
-    /// `x` and `z` are its elements.
+    /// `x` and `z` are its elements, `z` only where there is one.
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn finish(
         &self,
         params: &SelectiveScanParams<A::Element>,
         mut y: [f32; ELEMENTS],
-        (x, z): (&[f32; ELEMENTS], &Raw),
-        offset: u64,
-        left: u32,
+        (x, z): (&[f32; ELEMENTS], MaybeUninit<Raw>),
+        (index, tile): (u64, u32),
     ) {
         if !params.d_skip.is_null() {
             unroll_few!(ELEMENTS, i => {
@@ -303,25 +346,28 @@ impl<A: Layout, const T: u32> Elements<A, T> {
             });
         }
         if !params.z.is_null() {
-            unroll_few!(ELEMENTS, i => { y[i] *= silu(value::<A>(z, i)); });
+            // SAFETY: the caller's promise.
+            let z = unsafe { z.assume_init() };
+            unroll_few!(ELEMENTS, i => { y[i] *= silu(value::<A>(&z, i)); });
         }
-        let views = self.views(params.y, offset);
-        let whole = self.whole(left);
         // SAFETY: the elements lie in the tensor.
         unsafe {
-            if whole {
+            if self.whole(tile) {
+                let views = self.views(params.y, index);
                 unroll_few!(ELEMENTS, i => {
-                    let word = A::Element::from_f32(y[i]).to_word();
                     if !A::PAIRS {
-                        views[i].store(0, A::Element::from_word(word));
+                        views[i].store(0, A::Element::from_f32(y[i]));
                     } else if i < 4 {
-                        let next = A::Element::from_f32(y[(i + 4) % ELEMENTS]).to_word();
-                        views[i].cast::<u32>().store(0, word | next << 16);
+                        // One conversion, and not on the special-function unit.
+                        let pair = A::Element::pair(y[i], y[(i + 4) % ELEMENTS]);
+                        views[i].cast::<u32>().store(0, pair);
                     }
                 });
             } else {
+                let present = self.present(tile);
+                let views = self.views(params.y, index);
                 unroll_few!(ELEMENTS, i => {
-                    if self.contains(i, left) {
+                    if present[i] {
                         views[i].store(0, A::Element::from_f32(y[i]));
                     }
                 });

@@ -20,7 +20,7 @@ use super::split;
 use super::states::States;
 use crate::simt::async_copy;
 use crate::simt::thread::{block_idx_x, sync_threads_or, thread_idx_x};
-use core::cmp::Ordering;
+use core::mem::MaybeUninit;
 
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`super::policy::launch`] says.
@@ -61,7 +61,12 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
         let other = thread.wrapping_sub(scanning);
         let prepares = !scans && other < workers;
         let finishes = !scans && other >= workers;
-        let elements = Elements::<A, T>::new(&params, &layout, &frame, other & (workers - 1));
+        let elements = Elements::<A, T, false>::new(
+            &params,
+            &layout,
+            (&frame, length),
+            (other & (workers - 1), log2_channels, log2_lanes),
+        );
         let mut matrices = Matrices::<A, T>::new(
             &params,
             &layout,
@@ -73,26 +78,19 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
         );
 
         let tiles = length.div_ceil(u64::from(T)) as u32;
-        // Time steps of the last tile, and of any.
-        let rest = length.wrapping_sub(1) as u32 % T + 1;
-        let left = |tile: u32| match tile.cmp(&(tiles - 1)) {
-            Ordering::Less => T,
-            Ordering::Equal => rest,
-            Ordering::Greater => 0,
-        };
         // Lanes that have states, and whether none has only some of its own.
         let lanes = params.states.div_ceil(S as u32);
         let full = params.states.is_multiple_of(S as u32);
         // What is under way: of the tile that is prepared next `x` and `delta`, or of that
         // which is finished next `x` and `z`; and where in the tensors.
         let (mut x, mut with) = ([0; ELEMENTS], [0; ELEMENTS]);
-        let mut offset = 0;
+        let mut index = elements.first;
         if prepares && tiles > 0 {
-            x = elements.load(params.x, offset, left(0));
-            with = elements.load(params.delta, offset, left(0));
+            x = elements.load(params.x, index, 0);
+            with = elements.load(params.delta, index, 0);
         }
         if !scans && tiles > 0 && !direct::<A, S>() {
-            matrices.copy::<S>(left(0), 0);
+            matrices.copy::<S>(elements.left(0), 0);
             async_copy::commit();
         }
         // In turn t, tile t is prepared, t - 1 scanned, t - 2 finished.
@@ -108,31 +106,32 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
                 }
             }
             if !scans && turn < tiles && direct::<A, S>() {
-                matrices.copy::<S>(left(turn), buffer);
+                matrices.copy::<S>(elements.left(turn), buffer);
                 async_copy::commit();
             }
             if finishes {
                 if turn > 1 {
-                    let sums = elements.sums::<S>(&params, buffer, lanes);
-                    let mine = (&elements.values(&x), &with);
-                    elements.finish(&params, sums, mine, offset, left(turn - 2));
-                    offset += elements.tile_stride;
+                    let sums = elements.sums::<S>(log2_lanes, (buffer, lanes));
+                    let mine = (&elements.values(&x), MaybeUninit::new(with));
+                    let place = (index, turn - 2);
+                    elements.finish(&params, sums, mine, place);
+                    index += elements.tile_stride;
                 }
                 if turn > 0 && turn <= tiles {
-                    let left = left(turn - 1);
+                    let tile = turn - 1;
                     if !params.d_skip.is_null() {
-                        x = elements.load(params.x, offset, left);
+                        x = elements.load(params.x, index, tile);
                     }
                     if !params.z.is_null() {
-                        with = elements.load(params.z, offset, left);
+                        with = elements.load(params.z, index, tile);
                     }
                 }
             }
             if prepares && turn < tiles {
-                elements.prepare(&params, (&elements.values(&x), &with), left(turn), buffer);
-                offset += elements.tile_stride;
-                x = elements.load(params.x, offset, left(turn + 1));
-                with = elements.load(params.delta, offset, left(turn + 1));
+                elements.prepare(&params, (&elements.values(&x), &with), turn, buffer);
+                index += elements.tile_stride;
+                x = elements.load(params.x, index, turn + 1);
+                with = elements.load(params.delta, index, turn + 1);
             }
             if !scans && turn < tiles {
                 async_copy::wait::<0>();
@@ -140,7 +139,7 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
                 if !direct::<A, S>() {
                     matrices.lay_out::<S>(buffer);
                     if turn + 1 < tiles {
-                        matrices.copy::<S>(left(turn + 1), 0);
+                        matrices.copy::<S>(elements.left(turn + 1), 0);
                         async_copy::commit();
                     }
                 }

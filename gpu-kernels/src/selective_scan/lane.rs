@@ -6,7 +6,7 @@
 //! the four before are computed, so that a warp has work while it waits.
 
 use super::arithmetic::share;
-use super::layout::quad_position;
+use super::layout::{first_quad, further};
 use super::policy::{SharedLayout, matrix_stride, pair_stride};
 use crate::simt::Shared;
 use crate::simt::math::{exp2_approx, fma};
@@ -18,8 +18,8 @@ pub(super) struct Lane<const S: usize, const V: usize, const T: u32> {
     pub(super) states: [[f32; S]; V],
     /// States that exist, of each channel that does.
     pub(super) here: u32,
-    /// First channel's row of shares, and rows from one channel to the next.
-    row: u32,
+    /// The first quad of the first channel's row of shares, and rows from one channel to the next.
+    first_quad: u32,
     row_stride: u32,
     /// Words from one channel to the next.
     channel_words: u32,
@@ -61,7 +61,7 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
             rates: [[0.0; S]; V],
             states: [[0.0; S]; V],
             here,
-            row: (channel << log2_lanes) + lane,
+            first_quad: first_quad((channel << log2_lanes) + lane, T),
             row_stride: channel_stride << log2_lanes,
             channel_words: channel_stride * pair_stride(T),
             pairs: Shared::dynamic(layout.pairs).add(channel * pair_stride(T)),
@@ -217,10 +217,13 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn store(&self, sums: Shared<f32>, quad: u32, shares: [[f32; 4]; V]) {
+        // In bytes: one instruction, whatever the quad.
+        let place = 4 * self.first_quad ^ quad << 4;
         unroll_few!(V, v => {
-            let row = self.row + v as u32 * self.row_stride;
+            let place = further(place, v as u32 * self.row_stride, T, 4);
+            let to = sums.cast::<u8>().add(place).cast();
             // SAFETY: this thread's own.
-            unsafe { sums.store4(quad_position(row, quad, T), shares[v]) };
+            unsafe { to.store4(0, shares[v]) };
         });
     }
 

@@ -1,8 +1,9 @@
 //! Which elements of a tile a thread prepares and finishes, so that a warp's accesses to
 //! global and to shared memory are contiguous in both layouts.
 
-use super::arithmetic::add_shares;
+use super::arithmetic::{add_shares, softplus, softplus_of_16_bits};
 use super::policy::{self, pair_stride};
+use crate::simt::math::{pack_bf16, pack_f16};
 use crate::simt::{Element, Shared};
 use core::marker::PhantomData;
 use half::{bf16, f16};
@@ -20,6 +21,10 @@ pub trait Packed: Element {
     fn to_word(self) -> u32;
     /// The other way.
     fn from_word(word: u32) -> Self;
+    /// Two of 16 bits, rounded, in one word.
+    fn pair(low: f32, high: f32) -> u32;
+    /// `ln(1 + e^v)`, as exact as step sizes of this type are worth.
+    fn softplus(v: f32) -> f32;
 }
 
 impl Packed for f32 {
@@ -38,10 +43,18 @@ impl Packed for f32 {
     fn from_word(word: u32) -> Self {
         f32::from_bits(word)
     }
+    #[inline(always)]
+    fn pair(_: f32, _: f32) -> u32 {
+        0
+    }
+    #[inline(always)]
+    fn softplus(v: f32) -> f32 {
+        softplus(v)
+    }
 }
 
 macro_rules! packed {
-    ($($t:ty),*) => { $(
+    ($($t:ty, $pack:path;)*) => { $(
         impl Packed for $t {
             const CHUNK: usize = 8;
             #[inline(always)]
@@ -61,10 +74,18 @@ macro_rules! packed {
             fn from_word(word: u32) -> Self {
                 <$t>::from_bits(word as u16)
             }
+            #[inline(always)]
+            fn pair(low: f32, high: f32) -> u32 {
+                $pack(low, high)
+            }
+            #[inline(always)]
+            fn softplus(v: f32) -> f32 {
+                softplus_of_16_bits(v)
+            }
         }
     )* };
 }
-packed!(f16, bf16);
+packed! { f16, pack_f16; bf16, pack_bf16; }
 
 /// A thread's place among the elements.
 #[derive(Clone, Copy, Debug)]
@@ -105,12 +126,17 @@ pub trait Layout: Copy + 'static {
     /// They are this thread's; nobody reads them unordered.
     unsafe fn put_pairs(pairs: Shared<f32>, place: &Place, values: [[f32; 2]; ELEMENTS]);
 
-    /// The sums of the elements over the first `lanes` lanes of `S` states.
+    /// Where the first lane's share of element 0 lies.
+    fn first_share(place: &Place, log2_lanes: u32) -> u32;
+
+    /// The sums of the elements over the first `lanes` lanes of `S` states, `first` being where
+    /// the first lane's share of element 0 lies.
     ///
     /// # Safety
     /// They are this thread's, complete, behind a barrier.
     unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
+        first: u32,
         place: &Place,
         log2_lanes: u32,
         lanes: u32,
@@ -122,7 +148,14 @@ pub trait Layout: Copy + 'static {
 /// consecutive channels as far as there are quads enough.
 #[inline(always)]
 pub(super) fn quad_position(row: u32, quad: u32, steps: u32) -> u32 {
-    row * steps + ((quad ^ turn(row, steps)) << 2)
+    first_quad(row, steps) ^ quad << 2
+}
+
+/// Where a row's first quad lies. Another's place, and that of a row that differs in bits that
+/// exchange quads only, differ from it in a few bits, whatever the row.
+#[inline(always)]
+pub(super) fn first_quad(row: u32, steps: u32) -> u32 {
+    row * steps + (turn(row, steps) << 2)
 }
 
 /// By what a row's quads are exchanged. Linear: of a row that differs in the lowest two bits
@@ -195,24 +228,50 @@ impl<T: Packed> Layout for Rows<T> {
     }
 
     #[inline(always)]
+    fn first_share(place: &Place, log2_lanes: u32) -> u32 {
+        quad_position(place.channel << log2_lanes, place.step / 4, place.steps)
+    }
+
+    #[inline(always)]
     #[track_caller]
     unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
+        first: u32,
         place: &Place,
         log2_lanes: u32,
         lanes: u32,
     ) -> [f32; ELEMENTS] {
-        // The zero that changes no other.
-        let mut all = [-0.0; ELEMENTS];
-        let mut lane = 0;
-        while lane < lanes {
+        let load = |lane: u32| {
             let mut shares = [[[0.0; 4]; 4]; 2];
             unroll_few!(ELEMENTS / 4, i => {
-                let row = (Self::channel(place, 4 * i) << log2_lanes) + lane;
-                let quad = Self::step(place, 4 * i) / 4;
-                // SAFETY: the caller's promise.
-                shares[i % 2] = unsafe { load_quads(sums, row, quad, place.steps) };
+                // The second four: the next row of an even channel, or a quad further on.
+                let (row, quad) = if Self::PAIRS {
+                    (lane + ((i as u32) << log2_lanes), 0)
+                } else {
+                    (lane, i as u32 * place.half / 4)
+                };
+                unroll_few!(4, l => {
+                    let at = further(first ^ quad << 2, row + l as u32, place.steps, 1);
+                    // SAFETY: the caller's promise; quads are aligned.
+                    shares[i % 2][l % 4] = unsafe { sums.load4(at) };
+                });
             });
+            shares
+        };
+        // The zero that changes no other.
+        let mut all = [-0.0; ELEMENTS];
+        if lanes == 4 {
+            // The most frequent, so without a loop.
+            let shares = load(0);
+            unroll_few!(ELEMENTS, i => {
+                let of = [0, 1, 2, 3].map(|l| shares[i / 4][l][i % 4]);
+                add_shares::<S, true>(&mut all[i], of, 0, 4);
+            });
+            return all;
+        }
+        let mut lane = 0;
+        while lane < lanes {
+            let shares = load(lane);
             let of = |i: usize| [0, 1, 2, 3].map(|l| shares[i / 4][l][i % 4]);
             if lane + 4 <= lanes {
                 unroll_few!(ELEMENTS, i => {
@@ -229,22 +288,11 @@ impl<T: Packed> Layout for Rows<T> {
     }
 }
 
-/// The shares of four lanes of four time steps, from row `row` on, a multiple of four.
-///
-/// # Safety
-/// They are there.
+/// `rows` further on than `position`, which is of a row that has none of their bits: turns are
+/// linear, so there are few such distances. In units of `1 / unit` words.
 #[inline(always)]
-#[track_caller]
-unsafe fn load_quads(sums: Shared<f32>, row: u32, quad: u32, steps: u32) -> [[f32; 4]; 4] {
-    let mut shares = [[0.0; 4]; 4];
-    let quad = quad ^ turn(row, steps);
-    unroll_few!(4, l => {
-        // Turns are linear: few different addresses.
-        let l_quad = quad ^ turn(l as u32, steps);
-        // SAFETY: the caller's promise; quads are aligned.
-        shares[l % 4] = unsafe { sums.load4((row + l as u32) * steps + (l_quad << 2)) };
-    });
-    shares
+pub(super) fn further(position: u32, rows: u32, steps: u32, unit: u32) -> u32 {
+    (position ^ unit * (turn(rows, steps) << 2)) + unit * rows * steps
 }
 
 impl<T: Packed> Layout for Columns<T> {
@@ -284,29 +332,42 @@ impl<T: Packed> Layout for Columns<T> {
     }
 
     #[inline(always)]
+    fn first_share(place: &Place, log2_lanes: u32) -> u32 {
+        let row = place.channel << log2_lanes;
+        quad_position(row, place.step / 4, place.steps) + place.step % 4
+    }
+
+    #[inline(always)]
     #[track_caller]
     unsafe fn sums<const S: usize>(
         sums: Shared<f32>,
+        first: u32,
         place: &Place,
         log2_lanes: u32,
         lanes: u32,
     ) -> [f32; ELEMENTS] {
+        let load = |element: usize, lane: u32| {
+            let row = ((element as u32 * place.channel_stride) << log2_lanes) + lane;
+            let mut shares = [0.0; 4];
+            unroll_few!(4, l => {
+                let at = further(first, row + l as u32, place.steps, 1);
+                // SAFETY: the caller's promise.
+                shares[l % 4] = unsafe { sums.load(at) };
+            });
+            shares
+        };
         let mut all = [-0.0; ELEMENTS];
-        let (quad, step) = (place.step / 4, place.step % 4);
+        if lanes == 4 {
+            unroll_few!(ELEMENTS, i => { add_shares::<S, true>(&mut all[i], load(i, 0), 0, 4); });
+            return all;
+        }
         let mut lane = 0;
         while lane < lanes {
             unroll_few!(ELEMENTS, i => {
-                let row = (Self::channel(place, i) << log2_lanes) + lane;
-                let mut shares = [0.0; 4];
-                unroll_few!(4, l => {
-                    let at = quad_position(row + l as u32, quad, place.steps) + step;
-                    // SAFETY: the caller's promise.
-                    shares[l % 4] = unsafe { sums.load(at) };
-                });
                 if lane + 4 <= lanes {
-                    add_shares::<S, true>(&mut all[i], shares, lane, lanes);
+                    add_shares::<S, true>(&mut all[i], load(i, lane), lane, lanes);
                 } else {
-                    add_shares::<S, false>(&mut all[i], shares, lane, lanes);
+                    add_shares::<S, false>(&mut all[i], load(i, lane), lane, lanes);
                 }
             });
             lane += 4;

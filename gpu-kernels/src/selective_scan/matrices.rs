@@ -8,6 +8,7 @@ use super::SelectiveScanParams;
 use super::elements::Frame;
 use super::layout::{Layout, Packed};
 use super::policy::{SharedLayout, matrix_stride};
+use crate::simt::thread::opaque;
 use crate::simt::{Global, Plain, Shared};
 
 /// Where B and C lie, for this block and tiles of `T` time steps.
@@ -66,6 +67,13 @@ impl<A: Layout, const T: u32> Matrices<A, T> {
             threads,
             thread,
         }
+    }
+
+    /// Makes places that follow from the thread be computed anew: few threads have a chunk, and
+    /// the loop needs the registers.
+    #[inline(always)]
+    pub(super) fn forget(&mut self) {
+        self.thread = opaque(self.thread.into()) as u32;
     }
 
     /// Steps on to the next tile.

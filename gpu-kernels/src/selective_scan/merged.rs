@@ -18,8 +18,13 @@ use super::matrices::{Matrices, direct};
 use super::policy::{Kernel, SharedLayout};
 use super::split::{self, Segment};
 use super::states::States;
-use crate::simt::thread::{sync_threads, sync_threads_or, thread_idx_x};
+use crate::simt::thread::{opaque, sync_threads, sync_threads_or, thread_idx_x};
 use crate::simt::{Shared, async_copy};
+use core::mem::MaybeUninit;
+
+/// What [`super::policy::Cut`] says of this kernel.
+const LOG2_CHANNELS: u32 = 6;
+const LOG2_LANES: u32 = 2;
 
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`super::policy::launch`] says.
@@ -29,7 +34,8 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
 ) {
     // So that a tile has `ELEMENTS` for each thread of 4 lanes.
     const { assert!(T == Kernel::Merged.steps() && T * V as u32 == 4 * ELEMENTS as u32) };
-    let (log2_channels, log2_lanes) = (params.log2_channels, params.log2_lanes);
+    // Not the parameters: so all places in shared memory are constants.
+    let (log2_channels, log2_lanes) = (LOG2_CHANNELS, LOG2_LANES);
     let size = size_of::<A::Element>() as u32;
     let layout = SharedLayout::new(S as u32, T, log2_lanes, log2_channels, size);
     let layout = layout.merged(T, log2_channels);
@@ -55,61 +61,59 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         let segment = Segment::new(&params, T, length);
         states.read(&params, &frame, &mut lane, segment.index == 0);
 
-        // Tiles before the segment, from the first that the warm-up may take.
+        // The elements begin with the tiles that the warm-up may take.
         let most = segment.most(params.segment_tiles);
         frame.start += segment.first - u64::from(most * T);
-        let elements = Elements::<A, T>::new(&params, &layout, &frame, thread);
-        let mut warm = 0;
-        let mut gave_up = false;
+        let elements = Elements::<A, T, true>::new(
+            &params,
+            &layout,
+            (&frame, u64::from(most * T) + segment.length),
+            (thread, log2_channels, log2_lanes),
+        );
+        let mut begin = Some(0);
         if most > 0 {
-            let scans = (&states, &lane);
-            match split::warm_up(&params, &elements, scans, frame.channels, most) {
-                Some(tiles) => warm = tiles,
-                None => gave_up = true,
-            }
+            begin = split::warm_up(&params, &elements, (&states, &lane), frame.channels, most);
         }
-        frame.start += u64::from((most - warm) * T);
+        let mut gave_up = begin.is_none();
+        let begin = begin.unwrap_or(most);
+        frame.start += u64::from(begin * T);
         let log2_states = (S as u32).ilog2() + log2_lanes;
         let ours = (thread, threads);
         let mut matrices =
             Matrices::<A, T>::new(&params, &layout, ours, log2_states, &frame, group);
 
-        let tiles = warm + segment.length.div_ceil(u64::from(T)) as u32;
-        let tiles = if gave_up { 0 } else { tiles };
+        let tiles = most + segment.length.div_ceil(u64::from(T)) as u32;
         let lanes = params.states.div_ceil(S as u32);
         let full = params.states.is_multiple_of(S as u32);
-        // Time steps behind this tile, in it, and its place in the tensors.
-        let mut rest = u64::from(warm * T) + segment.length;
-        let mut left = take::<T>(&mut rest);
-        let mut offset = u64::from(most - warm) * elements.tile_stride;
+        // Index of the thread's first element.
+        let mut index = elements.first + u64::from(begin) * elements.tile_stride;
+        let mut tile = begin;
+        let mut stop = gave_up || tile == tiles;
         let (mut x, mut delta) = ([0; ELEMENTS], [0; ELEMENTS]);
-        if tiles > 0 {
-            x = elements.load(params.x, offset, left);
-            delta = elements.load(params.delta, offset, left);
-            matrices.copy::<S>(left, 0);
+        if !stop {
+            x = elements.load(params.x, index, tile);
+            delta = elements.load(params.delta, index, tile);
+            matrices.copy::<S>(elements.left(tile), tile & 1);
             async_copy::commit();
         }
-        let mut tile = 0;
-        let mut stop = tiles == 0;
         while !stop {
-            let next_offset = offset + elements.tile_stride;
-            let next_left = take::<T>(&mut rest);
             let next = tile + 1;
-            if tile == warm && warm > 0 {
+            if tile == most && segment.index > 0 {
                 segment.leave(&params, &lane, false);
             }
             let in_vain = segment.is_in_vain(&params);
             async_copy::wait::<0>();
             let buffer = tile & 1;
+            matrices.forget();
             if !direct::<A, S>() {
                 matrices.lay_out::<S>(buffer);
             }
             let values = elements.values(&x);
-            elements.prepare(&params, (&values, &delta), left, 0);
+            elements.prepare(&params, (&values, &delta), tile, 0);
             elements.keep(layout.inputs, thread, &values);
             if next < tiles {
                 matrices.advance();
-                matrices.copy::<S>(next_left, buffer ^ 1);
+                matrices.copy::<S>(elements.left(next), buffer ^ 1);
                 async_copy::commit();
             }
             sync_threads();
@@ -120,43 +124,33 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             }
             // A vote, so that the PTX shows that all threads agree.
             stop = sync_threads_or(next == tiles || in_vain);
-            let finishes = tile >= warm;
-            let (mut sums, mut z) = ([0.0; ELEMENTS], [0; ELEMENTS]);
-            if finishes {
-                sums = elements.sums::<S>(&params, 0, lanes);
-                if !params.z.is_null() {
-                    z = elements.load(params.z, offset, left);
-                }
+            let finishes = tile >= most;
+            let mut z = MaybeUninit::uninit();
+            if finishes && !params.z.is_null() {
+                z.write(elements.load(params.z, index, tile));
             }
+            let mut sums = [0.0; ELEMENTS];
+            if finishes {
+                sums = elements.sums::<S>(log2_lanes, (0, lanes));
+            }
+            // Opaque: else every element's address would be kept in registers.
+            let next_index = opaque(index + elements.tile_stride);
             // Not while the tile is scanned: that needs the registers. Other blocks have work.
-            x = elements.load(params.x, next_offset, next_left);
-            delta = elements.load(params.delta, next_offset, next_left);
+            x = elements.load(params.x, next_index, next);
+            delta = elements.load(params.delta, next_index, next);
             if finishes {
                 let kept = elements.kept(layout.inputs, thread);
-                elements.finish(&params, sums, (&kept, &z), offset, left);
+                elements.finish(&params, sums, (&kept, z), (index, tile));
             }
-            (tile, offset, left) = (next, next_offset, next_left);
+            (tile, index) = (next, next_index);
         }
         if params.segments > 1 {
             gave_up |= tile < tiles;
             let scans = (&states, &mut lane);
-            segment.close(
-                &params,
-                &frame,
-                scans,
-                gave_up,
-                Shared::dynamic(layout.sums),
-            );
+            let free = Shared::dynamic(layout.sums);
+            segment.close(&params, &frame, scans, gave_up, free);
         } else {
             states.write(&params, &frame, &lane);
         }
     }
-}
-
-/// The time steps of the next tile, of `rest`.
-#[inline(always)]
-fn take<const T: u32>(rest: &mut u64) -> u32 {
-    let left = (*rest).min(u64::from(T));
-    *rest -= left;
-    left as u32
 }

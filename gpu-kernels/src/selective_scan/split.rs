@@ -223,16 +223,22 @@ pub(super) unsafe fn is_done<T>(
     unsafe { params.scratch.load(2 * column as usize + 1) != 0 }
 }
 
-/// How many tiles before the segment are enough to begin with, at most `most`, whose first is
-/// the elements' first; `None` if they are not enough.
+/// With which of the elements' tiles to begin, so that those from there up to tile `most`, where
+/// the segment begins, are enough; `None` if not even all of them are.
 ///
 /// # Safety
 /// The whole block; the launch contract; nobody uses the pairs.
 #[inline(always)]
 #[track_caller]
-pub(super) unsafe fn warm_up<A: Layout, const S: usize, const V: usize, const STEPS: u32>(
+pub(super) unsafe fn warm_up<
+    A: Layout,
+    const S: usize,
+    const V: usize,
+    const STEPS: u32,
+    const LEAN: bool,
+>(
     params: &SelectiveScanParams<A::Element>,
-    elements: &Elements<A, STEPS>,
+    elements: &Elements<A, STEPS, LEAN>,
     (states, lane): (&States<V>, &Lane<S, V, STEPS>),
     channels: u32,
     most: u32,
@@ -256,8 +262,7 @@ pub(super) unsafe fn warm_up<A: Layout, const S: usize, const V: usize, const ST
     while !enough && tiles < most {
         // SAFETY: the tiles lie in the sequence; barriers before and behind.
         unsafe {
-            let offset = u64::from(most - tiles - WARM_UP_BATCH) * elements.tile_stride;
-            put_sums(params, elements, offset);
+            put_sums(params, elements, most - tiles - WARM_UP_BATCH);
             sync_threads();
             unroll_few!(STEPS as usize / 4, quad => {
                 let pairs = lane.load_pairs(0, quad as u32);
@@ -280,27 +285,28 @@ pub(super) unsafe fn warm_up<A: Layout, const S: usize, const V: usize, const ST
             return None;
         }
     }
-    enough.then_some(tiles)
+    enough.then_some(most - tiles)
 }
 
-/// Puts the sums of the step sizes of the tiles from `offset` on, as many as a batch has, where
+/// Puts the sums of the step sizes of the tiles from `first` on, as many as a batch has, where
 /// the step sizes of one tile are otherwise.
 ///
 /// # Safety
 /// As [`warm_up`].
 #[inline(always)]
 #[track_caller]
-unsafe fn put_sums<A: Layout, const STEPS: u32>(
+unsafe fn put_sums<A: Layout, const STEPS: u32, const LEAN: bool>(
     params: &SelectiveScanParams<A::Element>,
-    elements: &Elements<A, STEPS>,
-    offset: u64,
+    elements: &Elements<A, STEPS, LEAN>,
+    first: u32,
 ) {
     let softplus = params.options & options::SOFTPLUS != 0;
     let mut tiles = [[0; ELEMENTS]; WARM_UP_BATCH as usize];
     unroll_few!(WARM_UP_BATCH as usize, k => {
-        let offset = offset + k as u64 * elements.tile_stride;
+        let tile = first + k as u32;
+        let index = elements.first + u64::from(tile) * elements.tile_stride;
         // SAFETY: the tile lies in the sequence.
-        tiles[k] = unsafe { elements.load(params.delta, offset, STEPS) };
+        tiles[k] = unsafe { elements.load(params.delta, index, tile) };
     });
     let mut sums = [[0.0; 2]; ELEMENTS];
     unroll_few!(WARM_UP_BATCH as usize, k => {
@@ -319,9 +325,9 @@ fn least_softplus(v: f32) -> f32 {
 }
 
 #[inline(always)]
-fn add_steps<A: Layout, const STEPS: u32>(
+fn add_steps<A: Layout, const STEPS: u32, const LEAN: bool>(
     sums: &mut [[f32; 2]; ELEMENTS],
-    elements: &Elements<A, STEPS>,
+    elements: &Elements<A, STEPS, LEAN>,
     raw: &Raw,
     softplus: bool,
 ) {

@@ -8,7 +8,7 @@
 //! state and output are bit for bit those of a scan over the same time steps.
 
 use super::SelectiveScanStepParams;
-use super::arithmetic::{add_shares, exponent_rate, share, silu, softplus};
+use super::arithmetic::{add_shares, exponent_rate, share, silu};
 use super::layout::Packed;
 use super::params::options;
 use super::policy::{STEP_BLOCK, STEP_ROWS};
@@ -166,7 +166,7 @@ pub unsafe fn step<T: Packed, const S: usize>(params: SelectiveScanStepParams<T>
         let [x, delta, z] = [x, delta, z].map(|word| T::from_word(word).to_f32());
         let mut delta = delta + bias;
         if params.options & options::SOFTPLUS != 0 {
-            delta = softplus(delta);
+            delta = T::softplus(delta);
         }
         let input = delta * x;
         let lanes = params.states.div_ceil(S as u32);
