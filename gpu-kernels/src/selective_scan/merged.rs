@@ -87,6 +87,7 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         let full = params.states.is_multiple_of(S as u32);
         // Index of the thread's first element.
         let mut index = elements.first + u64::from(begin) * elements.tile_stride;
+        let leaves = if segment.index > 0 { most } else { u32::MAX };
         let mut tile = begin;
         let mut stop = gave_up || tile == tiles;
         let (mut x, mut delta) = ([0; ELEMENTS], [0; ELEMENTS]);
@@ -98,7 +99,7 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         }
         while !stop {
             let next = tile + 1;
-            if tile == most && segment.index > 0 {
+            if tile == leaves {
                 segment.leave(&params, &lane, false);
             }
             let in_vain = segment.is_in_vain(&params);
@@ -124,22 +125,18 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             }
             // A vote, so that the PTX shows that all threads agree.
             stop = sync_threads_or(next == tiles || in_vain);
-            let finishes = tile >= most;
             let mut z = MaybeUninit::uninit();
-            if finishes && !params.z.is_null() {
+            if !params.z.is_null() {
                 z.write(elements.load(params.z, index, tile));
             }
-            let mut sums = [0.0; ELEMENTS];
-            if finishes {
-                sums = elements.sums::<S>(log2_lanes, (0, lanes));
-            }
+            let sums = elements.sums::<S>(log2_lanes, (0, lanes));
             // Opaque: else every element's address would be kept in registers.
             let next_index = opaque(index + elements.tile_stride);
             // Not while the tile is scanned: that needs the registers. Other blocks have work.
             x = elements.load(params.x, next_index, next);
             delta = elements.load(params.delta, next_index, next);
-            if finishes {
-                let kept = elements.kept(layout.inputs, thread);
+            let kept = elements.kept(layout.inputs, thread);
+            if tile >= most {
                 elements.finish(&params, sums, (&kept, z), (index, tile));
             }
             (tile, index) = (next, next_index);

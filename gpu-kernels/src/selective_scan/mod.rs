@@ -10,6 +10,7 @@ mod matrices;
 mod merged;
 mod params;
 pub mod policy;
+pub mod segments;
 mod split;
 mod states;
 mod step;

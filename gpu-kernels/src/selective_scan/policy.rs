@@ -4,7 +4,7 @@
 //! nothing about results: the sum over states has the same order in all of them. So it may
 //! depend on how many channels there are in the whole batch.
 
-use crate::simt::{LaunchShape, Multiprocessors};
+use crate::simt::LaunchShape;
 
 /// Threads of a block of the step.
 pub const STEP_BLOCK: u32 = 128;
@@ -113,6 +113,11 @@ impl Cut {
     /// Time steps of a tile.
     pub const fn steps(&self) -> u32 {
         self.kernel.steps()
+    }
+
+    /// The most states of a channel.
+    pub const fn states(&self) -> u64 {
+        (self.lane_states << self.log2_lanes) as u64
     }
 
     /// Channels of a block of the scan: 2 to this power. Many lanes are many states, and the
@@ -273,107 +278,6 @@ pub fn launch(
         cut,
         channel_blocks: group_blocks as u32,
     })
-}
-
-/// Channels of a block whose sequence is split: 2 to this power, four lanes of four states each.
-pub const SPLIT_LOG2_CHANNELS: u32 = 6;
-
-/// Tiles that a warm-up becomes longer by.
-pub const WARM_UP_BATCH: u32 = 4;
-
-/// Tiles of the shortest segment: four of the shortest warm-up.
-const LEAST_SEGMENT: u64 = 4 * WARM_UP_BATCH as u64;
-
-/// Tiles of the shortest sequence that is split: of shorter ones the warm-ups take too much.
-const LEAST_TILES: u64 = 256;
-
-/// Blocks on a multiprocessor.
-const SPLIT_BLOCKS: u32 = 5;
-
-/// How sequences are split, and the launch that comes before the whole one's.
-#[derive(Clone, Copy, Debug)]
-pub struct Split {
-    /// The launch of [`Kernel::Merged`].
-    pub launch: Launch,
-    /// Segments of a sequence.
-    pub segments: u32,
-    /// Tiles of each but the last.
-    pub segment_tiles: u32,
-    /// Scratch memory, in words of 64 bits.
-    pub scratch_words: u64,
-}
-
-/// Words of scratch memory for segments of so many columns: two for each column, then the
-/// states before and behind each segment.
-pub const fn split_words(columns: u32, segments: u32) -> u64 {
-    let states = ((columns as u64) << (SPLIT_LOG2_CHANNELS + 4)) / 2;
-    (2 * columns as u64).next_multiple_of(32) + 2 * segments as u64 * states
-}
-
-/// How the states of a sequence that is split are cut.
-const SPLIT_CUT: Cut = Cut {
-    kernel: Kernel::Merged,
-    lane_states: 4,
-    thread_channels: 2,
-    log2_lanes: 2,
-};
-
-impl Split {
-    /// Into at most `segments` segments; `None` if there would be one or too many blocks.
-    pub fn new(
-        sequences: u64,
-        length: u64,
-        groups: u64,
-        group_channels: u64,
-        size: u32,
-        segments: u64,
-    ) -> Option<Self> {
-        let channel_blocks = group_channels.div_ceil(1 << SPLIT_LOG2_CHANNELS);
-        let columns = sequences.checked_mul(groups)?.checked_mul(channel_blocks)?;
-        let tiles = length.div_ceil(u64::from(SPLIT_CUT.steps()));
-        let segment_tiles = u32::try_from(tiles.div_ceil(segments.max(1))).ok()?;
-        let segments = tiles.div_ceil(u64::from(segment_tiles.max(1)));
-        let blocks = columns.checked_mul(segments)?;
-        let is_split = segments > 1 && segment_tiles >= WARM_UP_BATCH;
-        (is_split && blocks < 1 << 31).then_some(Self {
-            launch: Launch {
-                shape: LaunchShape::linear(
-                    blocks as u32,
-                    SPLIT_CUT.threads(),
-                    SPLIT_CUT.shared_bytes(size),
-                ),
-                cut: SPLIT_CUT,
-                channel_blocks: channel_blocks as u32,
-            },
-            segments: segments as u32,
-            segment_tiles,
-            scratch_words: split_words(columns as u32, segments as u32),
-        })
-    }
-}
-
-/// How to split sequences as [`launch`] takes them, if they leave part of the device idle. What
-/// is decided here decides nothing about results.
-pub fn split(
-    sequences: u64,
-    length: u64,
-    groups: u64,
-    group_channels: u64,
-    states: u64,
-    size: u32,
-    multiprocessors: Multiprocessors,
-) -> Option<Split> {
-    let columns = sequences
-        .checked_mul(groups)?
-        .checked_mul(group_channels.div_ceil(1 << SPLIT_LOG2_CHANNELS))?;
-    let channels = sequences.checked_mul(groups.checked_mul(group_channels)?)?;
-    let tiles = length.div_ceil(u64::from(SPLIT_CUT.steps()));
-    if channels == 0 || channels >= FEW_CHANNELS || states > 16 || tiles < LEAST_TILES {
-        return None;
-    }
-    let room = multiprocessors.blocks(SPLIT_CUT.shared_bytes(size), SPLIT_BLOCKS);
-    let segments = (u64::from(room) / columns).min(tiles / LEAST_SEGMENT);
-    Split::new(sequences, length, groups, group_channels, size, segments)
 }
 
 /// The step's launch for `batch` elements of `channels` channels, or `None` as for [`launch`].

@@ -18,7 +18,7 @@ use super::elements::{Elements, Frame, Raw, value};
 use super::lane::Lane;
 use super::layout::{ELEMENTS, Layout};
 use super::params::options;
-use super::policy::{SPLIT_LOG2_CHANNELS, WARM_UP_BATCH, split_words};
+use super::segments::{LOG2_CHANNELS, WARM_UP_BATCH, scratch_words};
 use super::states::States;
 use crate::simt::atomic::{fence, fetch_add64, load_relaxed64};
 use crate::simt::math::{exp2_approx, fma};
@@ -82,8 +82,8 @@ impl Segment {
     fn place<T>(&self, params: &SelectiveScanParams<T>, segment: u32, behind: bool) -> Global<f32> {
         let columns = params.sequences * params.groups * params.channel_blocks;
         let row = u64::from(2 * segment + u32::from(behind)) * u64::from(columns);
-        let at = split_words(columns, 0) * 2
-            + ((row + u64::from(self.column)) << (SPLIT_LOG2_CHANNELS + 4))
+        let at = scratch_words(columns, 0) * 2
+            + ((row + u64::from(self.column)) << (LOG2_CHANNELS + 4))
             + u64::from(thread_idx_x() * 4);
         params.scratch.cast::<f32>().add(at as usize)
     }
@@ -104,7 +104,7 @@ impl Segment {
         unroll_few!(V, v => {
             let states = [0, 1, 2, 3].map(|s| lane.states[v][s % S]);
             // SAFETY: room for four states of each channel of each thread.
-            unsafe { place.store4(v << (SPLIT_LOG2_CHANNELS + 3), states) };
+            unsafe { place.store4(v << (LOG2_CHANNELS + 3), states) };
         });
     }
 
@@ -171,7 +171,7 @@ impl Segment {
             if !differ {
                 let last = self.place(params, params.segments - 1, true);
                 unroll_few!(V, v => {
-                    let four = last.load4(v << (SPLIT_LOG2_CHANNELS + 3));
+                    let four = last.load4(v << (LOG2_CHANNELS + 3));
                     unroll_few!(S, s => { lane.states[v][s] = four[s % 4]; });
                 });
                 states.write(params, frame, lane);
@@ -191,7 +191,7 @@ impl Segment {
         let found = self.place(params, segment - 1, true);
         let mut differ = false;
         unroll_few!(V, v => {
-            let at = v << (SPLIT_LOG2_CHANNELS + 3);
+            let at = v << (LOG2_CHANNELS + 3);
             // SAFETY: all blocks have left theirs.
             let (a, b) = unsafe { (assumed.load4(at), found.load4(at)) };
             unroll_few!(4, s => { differ |= a[s].to_bits() != b[s].to_bits(); });
@@ -216,9 +216,9 @@ pub(super) unsafe fn is_done<T>(
         return false;
     }
     let before = frame.first_channel - u64::from(group) * params.group_channels;
-    let blocks = params.group_channels.div_ceil(1 << SPLIT_LOG2_CHANNELS);
+    let blocks = params.group_channels.div_ceil(1 << LOG2_CHANNELS);
     let groups = u64::from(sequence) * u64::from(params.groups) + u64::from(group);
-    let column = groups * blocks + (before >> SPLIT_LOG2_CHANNELS);
+    let column = groups * blocks + (before >> LOG2_CHANNELS);
     // SAFETY: two words for each column.
     unsafe { params.scratch.load(2 * column as usize + 1) != 0 }
 }

@@ -5,6 +5,7 @@ use crate::dtype::Element;
 use crate::error::Result;
 use crate::ops::{Layout, SelectiveScan, SelectiveScanArgs};
 use gpu_kernels::selective_scan::policy::{self, Kernel};
+use gpu_kernels::selective_scan::segments::Scan;
 use gpu_kernels::selective_scan::{MODULE, SelectiveScanParams, options};
 use gpu_kernels::simt::Global;
 
@@ -50,15 +51,15 @@ fn split<T: Element>(
     if !params.offsets.is_null() {
         return Ok(Global::null());
     }
-    let Some(split) = policy::split(
-        u64::from(params.sequences),
-        params.length,
-        u64::from(params.groups),
-        params.group_channels,
-        u64::from(params.states),
-        T::DTYPE.size() as u32,
-        device.multiprocessors(),
-    ) else {
+    let scan = Scan {
+        sequences: u64::from(params.sequences),
+        length: params.length,
+        groups: u64::from(params.groups),
+        group_channels: params.group_channels,
+        states: u64::from(params.states),
+        size: T::DTYPE.size() as u32,
+    };
+    let Some(split) = scan.best_split(device.multiprocessors()) else {
         return Ok(Global::null());
     };
     let bytes = usize::try_from(split.scratch_words.saturating_mul(8));

@@ -1,5 +1,6 @@
 //! Sequences in segments: whether every bit is that of one scan from end to end.
 
+use super::segments::Scan;
 use super::*;
 
 /// Decays fast enough for short warm-ups.
@@ -24,15 +25,15 @@ where
 {
     let machine = machine(seed);
     let (launch, params) = prepared::<T>(p, inputs, columns, &machine);
-    let split = policy::Split::new(
-        p.sequences as u64,
-        p.length as u64,
-        p.groups as u64,
-        p.group_channels as u64,
-        size_of::<T>() as u32,
-        3,
-    )
-    .expect("several segments");
+    let scan = Scan {
+        sequences: p.sequences as u64,
+        length: p.length as u64,
+        groups: p.groups as u64,
+        group_channels: p.group_channels as u64,
+        states: p.states as u64,
+        size: size_of::<T>() as u32,
+    };
+    let split = scan.split(3).expect("several segments");
     let bytes = 8 * split.scratch_words as usize;
     let scratch = Global::from_address(machine.alloc_zeroed(bytes, false).unwrap());
     let whole = SelectiveScanParams { scratch, ..params };
