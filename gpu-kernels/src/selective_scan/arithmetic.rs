@@ -144,3 +144,48 @@ pub(super) fn add_shares<const S: usize, const ALL: bool>(
 pub(super) fn silu(z: f32) -> f32 {
     z * rcp_approx(1.0 + exp((-z).clamp(-128.0, 88.0)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{softplus, softplus_of_16_bits};
+
+    const UNIT: f64 = 1.0 / (1 << 24) as f64;
+
+    /// Errors as multiples of `UNIT * softplus(v)`, less those of rounding v `roundings` times.
+    fn worst(softplus: fn(f32) -> f32, roundings: f64) -> f64 {
+        let mut worst = 0f64;
+        for i in -87_000..60_000 {
+            let v = i as f32 / 1000.0;
+            let wide = f64::from(v);
+            let exact = wide.max(0.0) + (-wide.abs()).exp().ln_1p();
+            let inherited = roundings * wide.abs() / (1.0 + (-wide).exp());
+            let error = (f64::from(softplus(v)) - exact).abs() / UNIT;
+            worst = worst.max((error - inherited) / exact);
+        }
+        worst
+    }
+
+    #[test]
+    fn softplus_is_accurate_everywhere() {
+        assert!(worst(softplus, 0.0) < 8.0, "{}", worst(softplus, 0.0));
+        let short = worst(softplus_of_16_bits, 2.0);
+        assert!(short < 10.0, "{short}");
+    }
+
+    #[test]
+    fn softplus_at_the_ends() {
+        for softplus in [softplus, softplus_of_16_bits] {
+            for v in [20.000_002, 20.5, 89.0, 1e30, f32::MAX, f32::INFINITY] {
+                assert_eq!(softplus(v), v);
+            }
+            for v in [-200.0, f32::MIN, f32::NEG_INFINITY] {
+                assert_eq!(softplus(v), 0.0);
+            }
+            for v in [1e-38, 0.0, -0.0, -1e-38] {
+                assert!((softplus(v) - core::f32::consts::LN_2).abs() < 6e-7);
+            }
+            assert!((0.0..=1e-37).contains(&softplus(-90.0)));
+            assert!(softplus(f32::NAN).is_nan() && softplus(-f32::NAN).is_nan());
+        }
+    }
+}

@@ -218,7 +218,7 @@ impl<const S: usize, const V: usize, const T: u32> Lane<S, V, T> {
     #[track_caller]
     pub(super) unsafe fn store(&self, sums: Shared<f32>, quad: u32, shares: [[f32; 4]; V]) {
         // In bytes: one instruction, whatever the quad.
-        let place = 4 * self.first_quad ^ quad << 4;
+        let place = (4 * self.first_quad) ^ (quad << 4);
         unroll_few!(V, v => {
             let place = further(place, v as u32 * self.row_stride, T, 4);
             let to = sums.cast::<u8>().add(place).cast();

@@ -148,7 +148,7 @@ pub trait Layout: Copy + 'static {
 /// consecutive channels as far as there are quads enough.
 #[inline(always)]
 pub(super) fn quad_position(row: u32, quad: u32, steps: u32) -> u32 {
-    first_quad(row, steps) ^ quad << 2
+    first_quad(row, steps) ^ (quad << 2)
 }
 
 /// Where a row's first quad lies. Another's place, and that of a row that differs in bits that
@@ -251,7 +251,7 @@ impl<T: Packed> Layout for Rows<T> {
                     (lane, i as u32 * place.half / 4)
                 };
                 unroll_few!(4, l => {
-                    let at = further(first ^ quad << 2, row + l as u32, place.steps, 1);
+                    let at = further(first ^ (quad << 2), row + l as u32, place.steps, 1);
                     // SAFETY: the caller's promise; quads are aligned.
                     shares[i % 2][l % 4] = unsafe { sums.load4(at) };
                 });
@@ -292,7 +292,7 @@ impl<T: Packed> Layout for Rows<T> {
 /// linear, so there are few such distances. In units of `1 / unit` words.
 #[inline(always)]
 pub(super) fn further(position: u32, rows: u32, steps: u32, unit: u32) -> u32 {
-    (position ^ unit * (turn(rows, steps) << 2)) + unit * rows * steps
+    (position ^ (unit * (turn(rows, steps) << 2))) + unit * rows * steps
 }
 
 impl<T: Packed> Layout for Columns<T> {

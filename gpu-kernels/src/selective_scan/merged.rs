@@ -15,16 +15,12 @@ use super::kernel::{frame, sequence};
 use super::lane::Lane;
 use super::layout::{ELEMENTS, Layout};
 use super::matrices::{Matrices, direct};
-use super::policy::{Kernel, SharedLayout};
+use super::policy::{Cut, Kernel, SharedLayout};
 use super::split::{self, Segment};
 use super::states::States;
 use crate::simt::thread::{opaque, sync_threads, sync_threads_or, thread_idx_x};
 use crate::simt::{Shared, async_copy};
 use core::mem::MaybeUninit;
-
-/// What [`super::policy::Cut`] says of this kernel.
-const LOG2_CHANNELS: u32 = 6;
-const LOG2_LANES: u32 = 2;
 
 /// # Safety
 /// The buffers cover what `params` describes; launched as [`super::policy::launch`] says.
@@ -34,8 +30,10 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
 ) {
     // So that a tile has `ELEMENTS` for each thread of 4 lanes.
     const { assert!(T == Kernel::Merged.steps() && T * V as u32 == 4 * ELEMENTS as u32) };
+    const { assert!(Cut::MERGED.lane_states == S as u32 && Cut::MERGED.thread_channels == V as u32) };
     // Not the parameters: so all places in shared memory are constants.
-    let (log2_channels, log2_lanes) = (LOG2_CHANNELS, LOG2_LANES);
+    let (log2_channels, log2_lanes) =
+        const { (Cut::MERGED.log2_channels(), Cut::MERGED.log2_lanes) };
     let size = size_of::<A::Element>() as u32;
     let layout = SharedLayout::new(S as u32, T, log2_lanes, log2_channels, size);
     let layout = layout.merged(T, log2_channels);

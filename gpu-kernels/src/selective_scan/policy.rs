@@ -77,6 +77,14 @@ pub struct Cut {
 }
 
 impl Cut {
+    /// The only one of [`Kernel::Merged`].
+    pub const MERGED: Self = Self {
+        kernel: Kernel::Merged,
+        lane_states: 4,
+        thread_channels: 2,
+        log2_lanes: 2,
+    };
+
     /// For `states` states of each of `channels` channels, those of all sequences together;
     /// `None` if there are no states or more than [`MAX_STATES`].
     pub fn new(states: u64, channels: u64) -> Option<Self> {

@@ -44,14 +44,6 @@ pub(super) const fn scratch_words(columns: u32, segments: u32) -> u64 {
     (2 * columns as u64).next_multiple_of(32) + 2 * segments as u64 * states
 }
 
-/// How the states of a sequence that is split are cut.
-const CUT: Cut = Cut {
-    kernel: Kernel::Merged,
-    lane_states: 4,
-    thread_channels: 2,
-    log2_lanes: 2,
-};
-
 /// What is scanned, as [`launch`] takes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan {
@@ -77,7 +69,7 @@ impl Scan {
     }
 
     fn tiles(&self) -> u64 {
-        self.length.div_ceil(u64::from(CUT.steps()))
+        self.length.div_ceil(u64::from(Cut::MERGED.steps()))
     }
 
     /// Nanoseconds that it takes as a whole on `count` multiprocessors.
@@ -108,11 +100,11 @@ impl Scan {
         let segments = self.tiles().div_ceil(segment_tiles);
         let blocks = columns.checked_mul(segments)?;
         let is_split = segments > 1 && segment_tiles >= u64::from(WARM_UP_BATCH);
-        let shared_bytes = CUT.shared_bytes(self.size);
+        let shared_bytes = Cut::MERGED.shared_bytes(self.size);
         (is_split && blocks < 1 << 31).then(|| Split {
             launch: Launch {
-                shape: LaunchShape::linear(blocks as u32, CUT.threads(), shared_bytes),
-                cut: CUT,
+                shape: LaunchShape::linear(blocks as u32, Cut::MERGED.threads(), shared_bytes),
+                cut: Cut::MERGED,
                 channel_blocks: self.group_channels.div_ceil(1 << LOG2_CHANNELS) as u32,
             },
             segments: segments as u32,
@@ -125,14 +117,15 @@ impl Scan {
     pub fn best_split(&self, multiprocessors: Multiprocessors) -> Option<Split> {
         let count = u64::from(multiprocessors.count);
         let columns = self.columns()?;
-        if columns == 0 || self.states > CUT.states() || count == 0 {
+        if columns == 0 || self.states > Cut::MERGED.states() || count == 0 {
             return None;
         }
         let whole = self.whole(count).filter(|&whole| whole >= LEAST)?;
-        let most = u64::from(multiprocessors.blocks(CUT.shared_bytes(self.size), 5)) / count;
+        let most =
+            u64::from(multiprocessors.blocks(Cut::MERGED.shared_bytes(self.size), 5)) / count;
         let time = |split: &Split, blocks: u64| {
             let tiles = u64::from(split.segment_tiles + WARM_UP_BATCH);
-            CHECKS + tiles * u64::from(CUT.steps()) * MERGED[blocks as usize - 1]
+            CHECKS + tiles * u64::from(Cut::MERGED.steps()) * MERGED[blocks as usize - 1]
         };
         (1..=most)
             .filter_map(|blocks| {
