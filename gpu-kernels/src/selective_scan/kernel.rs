@@ -55,7 +55,7 @@ pub unsafe fn scan<A: Layout, const S: usize, const V: usize, const T: u32, cons
         };
         let places = ((channel, lane), (log2_channels, log2_lanes));
         let mut lane = Lane::<S, V, T>::new(&layout, places.0, places.1, here);
-        states.read(&params, &frame, &mut lane, true);
+        states.read(&params, &frame, &mut lane);
         // Of the scanning threads these are never used.
         let workers = (1u32 << log2_channels) * T / ELEMENTS as u32;
         let other = thread.wrapping_sub(scanning);

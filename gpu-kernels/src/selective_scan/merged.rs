@@ -57,10 +57,13 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         let places = ((channel, lane), (log2_channels, log2_lanes));
         let mut lane = Lane::<S, V, T>::new(&layout, places.0, places.1, here);
         let segment = Segment::new(&params, T, length);
-        states.read(&params, &frame, &mut lane, segment.index == 0);
-
         // The elements begin with the tiles that the warm-up may take.
         let most = segment.most(params.segment_tiles);
+        // Later segments begin from zeros.
+        let h0 = segment.initial(params.h0);
+        let read = SelectiveScanParams { h0, ..params };
+        states.read(&read, &frame, &mut lane);
+
         frame.start += segment.first - u64::from(most * T);
         let elements = Elements::<A, T, true>::new(
             &params,

@@ -77,6 +77,12 @@ impl Segment {
         }
     }
 
+    /// The array, if this is the first segment.
+    #[inline(always)]
+    pub(super) fn initial(&self, h0: Global<f32>) -> Global<f32> {
+        if self.index == 0 { h0 } else { Global::null() }
+    }
+
     /// Where this thread's states, behind the segment or assumed before it, are left.
     #[inline(always)]
     fn place<T>(&self, params: &SelectiveScanParams<T>, segment: u32, behind: bool) -> Global<f32> {

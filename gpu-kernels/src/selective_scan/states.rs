@@ -34,7 +34,7 @@ impl<const V: usize> States<V> {
         (u64::from(self.sequence) * frame.all_channels * u64::from(states)) as usize
     }
 
-    /// Reads A and, if `begins`, the initial states.
+    /// Reads A and the initial states.
     ///
     /// # Safety
     /// The launch contract.
@@ -45,7 +45,6 @@ impl<const V: usize> States<V> {
         params: &SelectiveScanParams<T>,
         frame: &Frame,
         lane: &mut Lane<S, V, STEPS>,
-        begins: bool,
     ) {
         let sequence = self.sequence(frame, params.states);
         unroll_few!(V, v => {
@@ -56,7 +55,7 @@ impl<const V: usize> States<V> {
                         unsafe {
                             let is_log = params.options & options::LOG != 0;
                             lane.rates[v][s] = exponent_rate(params.a.load(at + s), is_log);
-                            if begins && !params.h0.is_null() {
+                            if !params.h0.is_null() {
                                 lane.states[v][s] = params.h0.load(sequence + at + s);
                             }
                         }
