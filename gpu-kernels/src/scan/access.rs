@@ -280,9 +280,14 @@ macro_rules! columns_of_words {
                 let step = octet * OCTET as u32;
                 let (mut low, mut high) = ([0; 4], [0; 4]);
                 unroll!(4, i => {
-                    let from = if view.backwards { 3 - i } else { i };
-                    low[i] = crate::simt::Word::to_bits(values[from][0]);
-                    high[i] = crate::simt::Word::to_bits(values[4 + from][0]);
+                    // A choice of values: one of indices puts the array on some compilers' stack.
+                    let from = if view.backwards {
+                        [values[3 - i], values[7 - i]]
+                    } else {
+                        [values[i], values[4 + i]]
+                    };
+                    low[i] = crate::simt::Word::to_bits(from[0][0]);
+                    high[i] = crate::simt::Word::to_bits(from[1][0]);
                 });
                 // SAFETY: the caller's promise; a chunk is aligned.
                 unsafe {
