@@ -278,16 +278,18 @@ macro_rules! columns_of_words {
             #[track_caller]
             unsafe fn write(tile: Shared<$t>, view: &View, octet: u32, values: Octet<$ring, 1>) {
                 let step = octet * OCTET as u32;
+                let mut bits = [0; OCTET];
+                unroll!(OCTET, i => { bits[i] = crate::simt::Word::to_bits(values[i][0]); });
                 let (mut low, mut high) = ([0; 4], [0; 4]);
                 unroll!(4, i => {
-                    // A choice of values: one of indices puts the array on some compilers' stack.
-                    let from = if view.backwards {
-                        [values[3 - i], values[7 - i]]
+                    // A choice of values: one of places in an array keeps it in memory.
+                    let pair = if view.backwards {
+                        [bits[3 - i], bits[7 - i]]
                     } else {
-                        [values[i], values[4 + i]]
+                        [bits[i], bits[4 + i]]
                     };
-                    low[i] = crate::simt::Word::to_bits(from[0][0]);
-                    high[i] = crate::simt::Word::to_bits(from[1][0]);
+                    low[i] = pair[0];
+                    high[i] = pair[1];
                 });
                 // SAFETY: the caller's promise; a chunk is aligned.
                 unsafe {
