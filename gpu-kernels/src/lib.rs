@@ -12,9 +12,15 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",
-    feature(abi_ptx, asm_experimental_arch, core_float_math, link_llvm_intrinsics)
+    feature(asm_experimental_arch, core_float_math, link_llvm_intrinsics)
 )]
+#![cfg_attr(all(target_arch = "nvptx64", not(feature = "nvvm")), feature(abi_ptx))]
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
+// cuda_builder says `no_std` on the command line.
+#![cfg_attr(
+    all(target_arch = "nvptx64", feature = "nvvm"),
+    allow(unused_attributes)
+)]
 
 #[macro_use]
 pub mod simt;

@@ -278,11 +278,18 @@ macro_rules! columns_of_words {
             #[track_caller]
             unsafe fn write(tile: Shared<$t>, view: &View, octet: u32, values: Octet<$ring, 1>) {
                 let step = octet * OCTET as u32;
+                let mut bits = [0; OCTET];
+                unroll!(OCTET, i => { bits[i] = crate::simt::Word::to_bits(values[i][0]); });
                 let (mut low, mut high) = ([0; 4], [0; 4]);
                 unroll!(4, i => {
-                    let from = if view.backwards { 3 - i } else { i };
-                    low[i] = crate::simt::Word::to_bits(values[from][0]);
-                    high[i] = crate::simt::Word::to_bits(values[4 + from][0]);
+                    // A choice of values: one of places in an array keeps it in memory.
+                    let pair = if view.backwards {
+                        [bits[3 - i], bits[7 - i]]
+                    } else {
+                        [bits[i], bits[4 + i]]
+                    };
+                    low[i] = pair[0];
+                    high[i] = pair[1];
                 });
                 // SAFETY: the caller's promise; a chunk is aligned.
                 unsafe {

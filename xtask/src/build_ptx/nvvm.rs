@@ -99,25 +99,45 @@ impl<'a> Builder<'a> {
     }
 
     /// The crate's lock file: of the dependencies that the repository has, its versions; of
-    /// `glam`, which compiles for this target in few versions, the checkout's.
+    /// `glam`, which compiles for this target in few versions, the checkout's. Asks the
+    /// registry only when one of the two lock files changed.
     fn lock(&self, workspace: &Workspace, kernels: &Path) -> Result<()> {
         let ours = workspace.root.join("Cargo.lock");
         let read = |path: &Path| {
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
         };
-        write(&kernels.join("Cargo.lock"), &read(&ours)?)?;
+        let ours = read(&ours)?;
         let theirs = read(&self.rust_cuda.checkout.join("Cargo.lock"))?;
-        let Some(version) = locked_version(&theirs, "glam") else {
+        let glam = locked_version(&theirs, "glam");
+        let made_of = format!(
+            "glam {}\n{}\n{ours}",
+            glam.unwrap_or("of any version"),
+            read(&kernels.join("Cargo.toml"))?
+        );
+        let (lock, source) = (kernels.join("Cargo.lock"), kernels.join("Cargo.lock.from"));
+        if lock.is_file() && fs::read_to_string(&source).is_ok_and(|old| old == made_of) {
             return Ok(());
+        }
+        write(&lock, &ours)?;
+        let update = |arguments: &[&str]| {
+            self.clean(Run::cargo())
+                .args(["update", "--quiet"])
+                .args(arguments)
+                // The manifest asks for `profile-rustflags`.
+                .env("RUSTC_BOOTSTRAP", "1")
+                .dir(kernels)
+                .capture()
+                .map(drop)
         };
-        self.clean(Run::cargo())
-            .args(["update", "--quiet", "glam", "--precise", version])
-            // The manifest asks for `profile-rustflags`.
-            .env("RUSTC_BOOTSTRAP", "1")
-            .dir(kernels)
-            .capture()
-            .with_context(|| format!("cannot pin glam to {version}, rust-cuda's version of it"))
-            .map(drop)
+        // Two commands: as long as the lock file names the published cuda_std, cargo
+        // resolves glam anew, whatever it is told.
+        update(&["--workspace"]).context("cannot lock the versions of the device crate")?;
+        if let Some(version) = glam {
+            update(&["glam", "--precise", version]).with_context(|| {
+                format!("cannot pin glam to {version}, rust-cuda's version of it")
+            })?;
+        }
+        write(&source, &made_of)
     }
 
     /// Compiles, and returns the PTX as libNVVM wrote it. Prints the compiler's warnings.

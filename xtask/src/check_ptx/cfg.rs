@@ -21,6 +21,9 @@ pub struct Cfg {
     pub reachable: Vec<bool>,
     live: PostDominated,
     full: PostDominated,
+    dominators: Dominators<NodeIndex>,
+    /// Where a branch goes, and what stands behind it.
+    branches: Vec<Option<(usize, usize)>>,
     loops: Vec<BTreeSet<usize>>,
 }
 
@@ -48,8 +51,12 @@ impl Cfg {
             .iter()
             .map(|block| block.instructions.iter().any(|i| ends_launch(module, i)))
             .collect();
+        let mut branches = vec![None; count];
         for (at, successors) in successors(function)?.into_iter().enumerate() {
             let from = NodeIndex::new(at);
+            if let [to, next] = successors[..] {
+                branches[at] = Some((to, next));
+            }
             let successors = if dies[at] { vec![count] } else { successors };
             for to in successors {
                 full.update_edge(from, NodeIndex::new(to), ());
@@ -89,8 +96,10 @@ impl Cfg {
         Ok(Self {
             doomed,
             reachable,
+            dominators: simple_fast(&full, start),
             live: PostDominated::new(live, exit),
             full: PostDominated::new(full, exit),
+            branches,
             loops,
         })
     }
@@ -111,6 +120,57 @@ impl Cfg {
     /// The natural loops, each as the set of its blocks.
     pub fn loops(&self) -> &[BTreeSet<usize>] {
         &self.loops
+    }
+
+    /// The blocks that every path to `block` leads through, itself first.
+    pub fn dominators(&self, block: usize) -> impl Iterator<Item = usize> {
+        let above = self.dominators.dominators(NodeIndex::new(block));
+        above.into_iter().flatten().map(NodeIndex::index)
+    }
+
+    /// How many blocks lead to a block.
+    pub fn predecessors(&self, block: usize) -> usize {
+        let to = self
+            .full
+            .graph
+            .neighbors_directed(NodeIndex::new(block), Incoming);
+        to.count() + usize::from(block == 0)
+    }
+
+    /// Where the branch at the end of a block goes, and the block behind it; `None` if there
+    /// is but one way on.
+    pub fn branch(&self, block: usize) -> Option<(usize, usize)> {
+        self.branches[block]
+    }
+
+    /// The first block that all paths from several blocks lead through, behind them.
+    pub fn meeting(&self, blocks: impl Iterator<Item = usize>) -> Option<usize> {
+        let mut common: Option<Vec<usize>> = None;
+        for block in blocks {
+            if self.doomed[block] {
+                return None;
+            }
+            let behind = self.live.tree.strict_dominators(NodeIndex::new(block))?;
+            let behind: Vec<usize> = behind.map(NodeIndex::index).collect();
+            common = Some(match common {
+                None => behind,
+                Some(common) => common.into_iter().filter(|b| behind.contains(b)).collect(),
+            });
+        }
+        let first = *common?.first()?;
+        (first + 1 < self.live.graph.node_count()).then_some(first)
+    }
+
+    /// The blocks that paths from the end of `from` come to before they come to `stop`.
+    pub fn between(&self, from: usize, stop: usize) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut open: Vec<usize> = self.successors(from).collect();
+        while let Some(at) = open.pop() {
+            if at != stop && found.insert(at) {
+                open.extend(self.successors(at));
+            }
+        }
+        found
     }
 
     /// Successors of a block inside the function.

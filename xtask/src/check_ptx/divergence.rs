@@ -6,6 +6,7 @@
 
 use super::cfg::Cfg;
 use super::ptx::{Function, Instruction, Register};
+use super::same::{self, Group};
 use super::transfer;
 use super::value::{Divergence, Value};
 use std::collections::BTreeSet;
@@ -32,16 +33,23 @@ impl Analysis {
     /// Runs the analysis.
     pub fn new(function: &Function, cfg: &Cfg) -> Self {
         let carried = carried(function, cfg);
+        let groups = same::groups(function, cfg);
         let mut analysis = Self {
             values: start(function),
             reach: vec![Reach::default(); function.blocks.len()],
         };
-        while analysis.step(function, cfg, &carried) {}
+        while analysis.step(function, cfg, &carried, &groups) {}
         analysis
     }
 
     /// One pass over the function; whether anything grew.
-    fn step(&mut self, function: &Function, cfg: &Cfg, carried: &[Carried]) -> bool {
+    fn step(
+        &mut self,
+        function: &Function,
+        cfg: &Cfg,
+        carried: &[Carried],
+        groups: &[Vec<Group>],
+    ) -> bool {
         let mut grew = false;
         for (at, block) in function.blocks.iter().enumerate() {
             if !cfg.reachable[at] {
@@ -56,10 +64,19 @@ impl Analysis {
             }
             grew |= self.part(function, cfg, at);
         }
-        for merge in &function.merges {
-            for &(register, block) in &merge.from {
-                // Which write is the last differs as the threads that reach it do.
-                let value = self.values[register.0].under(self.reach[block].divergence);
+        for (merge, groups) in function.merges.iter().zip(groups) {
+            for (at, &(register, block)) in merge.from.iter().enumerate() {
+                // Which write is the last differs as the threads that reach it do; of writes
+                // of one value, as those that reach the place where their paths meet.
+                let mut value = self.values[register.0];
+                let mut divergence = self.reach[block].divergence;
+                if let Some(group) = groups.iter().find(|group| group.writes.contains(&at)) {
+                    let equal = group.writes.iter().map(|&at| merge.from[at].0);
+                    let equal = equal.map(|register| self.values[register.0]);
+                    value = equal.fold(value, Value::better);
+                    divergence = divergence.min(self.reach[group.meeting].divergence);
+                }
+                let value = value.under(divergence);
                 grew |= self.raise(merge.into, value);
             }
         }

@@ -12,6 +12,7 @@ mod ptx;
 mod ptxas;
 mod registers;
 mod report;
+mod same;
 mod snapshot;
 mod statements;
 mod transfer;

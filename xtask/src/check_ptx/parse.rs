@@ -191,6 +191,7 @@ impl Body {
     }
 
     fn instruction(&mut self, line: usize, text: &str) -> Result<Instruction> {
+        let negated = text.starts_with("@!");
         let (guard, text) = match text.strip_prefix('@') {
             Some(rest) => {
                 let (name, rest) = rest
@@ -209,6 +210,7 @@ impl Body {
         Ok(Instruction {
             line,
             guard,
+            negated,
             opcode: opcode.to_owned(),
             operands: operands.map(|text| self.operand(text)).collect(),
         })

@@ -63,8 +63,10 @@ pub struct Merge {
 pub struct Instruction {
     /// Where it stands in the file, from 1.
     pub line: usize,
-    /// The predicate in front of it (negated or not: both depend on the same value).
+    /// The predicate in front of it.
     pub guard: Option<Register>,
+    /// Whether it runs where that predicate is false.
+    pub negated: bool,
     /// With its modifiers, `add.s32`.
     pub opcode: String,
     /// In order.

@@ -105,6 +105,15 @@ impl Value {
         }
     }
 
+    /// What is known of a value of which both are known.
+    pub fn better(self, other: Self) -> Self {
+        match (self, other) {
+            (Unset, _) | (_, Unset) => Unset,
+            _ if other.divergence() < self.divergence() => other,
+            _ => self,
+        }
+    }
+
     /// Forgets everything but how far it differs.
     pub fn opaque(self) -> Self {
         self.mix(Self::BLOCK)
@@ -145,6 +154,8 @@ impl Value {
                 zeros: zeros.saturating_add(n).min(ALL_ZEROS),
             },
             (Aligned(k), Some(n)) => aligned(k.saturating_add(n)),
+            // However far: no zero gets lost at the bottom.
+            (Uniform { zeros, .. }, None) => self.mix(other).with_zeros(zeros),
             _ => self.mix(other),
         }
     }

@@ -5,15 +5,19 @@
 //! On the host it is compiled without its assembly and never called, so that a change that
 //! no longer fits `cuda_std` shows there.
 
-/// An entry point of the PTX.
+/// An entry point of the PTX. `cuda_std`'s macro writes the trait's name `Copy` into it,
+/// which a family may have given to one of its kernels.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! entry_point {
     ($symbol:ident($params:ty) => $body:expr) => {
-        #[cuda_std::kernel]
-        pub unsafe fn $symbol(params: $params) {
-            // SAFETY: the launcher checked the buffers against `params`.
-            unsafe { $body(params) }
-        }
+        const _: () = {
+            use core::marker::Copy;
+            #[cuda_std::kernel]
+            pub unsafe fn $symbol(params: $params) {
+                // SAFETY: the launcher checked the buffers against `params`.
+                unsafe { $body(params) }
+            }
+        };
     };
 }
 

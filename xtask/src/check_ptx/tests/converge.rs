@@ -78,6 +78,7 @@ fn parts_of_the_thread_index() {
         "shr.u32 %r2, %r1, 7; setp.ne.s32 %p1, %r2, 0;",
         "shr.u32 %r2, %r1, 3; shr.u32 %r3, %r2, 2; setp.ne.s32 %p1, %r3, 0;",
         "and.b32 %r2, %r1, -32; setp.ne.s32 %p1, %r2, 0;",
+        "mov.u32 %r3, %ctaid.x; shl.b32 %r4, -32, %r3; and.b32 %r2, %r1, %r4; setp.ne.s32 %p1, %r2, 0;",
         "and.b32 %r2, %r1, 96; setp.ne.s32 %p1, %r2, 0;",
         "and.b32 %r2, 32, %r1; setp.ne.s32 %p1, %r2, 0;",
         "setp.lt.u32 %p1, %r1, 64;",
@@ -200,6 +201,58 @@ fn a_value_that_a_branch_decides() {
     divergent(
         "mov.u32 %r1, %tid.x; setp.lt.u32 %p2, %r1, 5; mov.u32 %r5, 1; @%p2 mov.u32 %r5, 2;
          setp.eq.s32 %p1, %r5, 1;",
+    );
+}
+
+#[test]
+fn one_value_computed_in_both_arms() {
+    let arms = |one: &str, other: &str| {
+        format!(
+            "mov.u32 %r1, %tid.x; setp.eq.s32 %p2, %r1, 0; mov.u32 %r2, %ctaid.x; \
+             @%p2 bra $A; {one} bra $B; $A: {other} $B:"
+        )
+    };
+    let test =
+        |r: u32, mask: u32| format!("and.b32 %r{r}, %r2, {mask}; setp.eq.s32 %p1, %r{r}, 0;");
+    block_uniform(&arms(&test(3, 7), &test(4, 7)));
+    divergent(&arms(&test(3, 7), &test(4, 3)));
+    // A copy of it.
+    let (early, late) = (
+        "add.s32 %r5, %r2, 1; mov.u32 %r6, %r5;",
+        "add.s32 %r6, %r2, 1;",
+    );
+    let then = "setp.eq.s32 %p1, %r6, 0;";
+    block_uniform(&(arms(early, late) + then));
+    // What each lane loads is each lane's own.
+    let load = "ld.global.u32 %r6, [%rd1];";
+    divergent(&(format!("cvt.u64.u32 %rd1, %r1; {}", arms(load, load)) + then));
+}
+
+#[test]
+fn a_register_that_equals_another_behind_their_comparison() {
+    // The warps take turns; the optimiser writes `warp + 1` for `turn + 1` in a warp's turn.
+    let turns = |branch: &str, own: &str, other: &str| {
+        format!(
+            "mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; mov.u32 %r3, 0; \
+             $L: setp.ne.s32 %p2, %r2, %r3; {branch} bra $N; {own} bra $J; \
+             $N: {other} $J: bar.sync 0; setp.lt.u32 %p1, %r3, 8; @%p1 bra $L; ret;"
+        )
+    };
+    let next = "add.s32 %r3, %r3, 1;";
+    clean(&turns("@%p2", "add.s32 %r3, %r2, 1;", next));
+    clean(&turns(
+        "@%p2",
+        "shr.u32 %r4, %r1, 5; add.s32 %r3, %r4, 1;",
+        next,
+    ));
+    // In the turns of all other warps.
+    faulty(&turns("@!%p2", "add.s32 %r3, %r2, 1;", next), &["bar.sync"]);
+    faulty(&turns("@%p2", "add.s32 %r3, %r2, 2;", next), &["bar.sync"]);
+    // No longer the value that was compared.
+    let rounds = "add.s32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, %r1; @%p3 bra $N;";
+    faulty(
+        &turns("@%p2", "add.s32 %r3, %r2, 1;", rounds),
+        &["bar.sync"],
     );
 }
 
