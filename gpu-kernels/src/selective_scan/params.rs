@@ -39,9 +39,11 @@ pub struct SelectiveScanParams<T> {
     pub final_state: Global<f32>,
     /// `[sequences + 1]` first time steps of packed sequences, or null.
     pub offsets: Global<i64>,
-    /// What [`super::split`](super) leaves for the launch behind it, or null: two words for each
-    /// of its columns, then states.
-    pub scratch: Global<u64>,
+    /// Two words for each block of a segment: a counter, zero between launches, and whether its
+    /// channels are done; or null, if no sequence is split.
+    pub counters: Global<u64>,
+    /// The states between segments. What is in it is left over.
+    pub between: Global<f32>,
     /// Time steps of each sequence, or of all of them together with `offsets`.
     pub length: u64,
     /// Channels of a group.

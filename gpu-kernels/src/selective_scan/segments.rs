@@ -33,15 +33,10 @@ pub struct Split {
     pub segments: u32,
     /// Tiles of each but the last.
     pub segment_tiles: u32,
-    /// Scratch memory, in words of 64 bits.
-    pub scratch_words: u64,
-}
-
-/// Words of scratch memory for segments of so many columns: two for each column, then the
-/// states before and behind each segment.
-pub(super) const fn scratch_words(columns: u32, segments: u32) -> u64 {
-    let states = ((columns as u64) << (LOG2_CHANNELS + 4)) / 2;
-    (2 * columns as u64).next_multiple_of(32) + 2 * segments as u64 * states
+    /// Words of 64 bits for counters: nothing else may ever be written there.
+    pub counter_words: u64,
+    /// Words of 32 bits for states.
+    pub state_words: u64,
 }
 
 /// What is scanned, as [`launch`] takes it.
@@ -109,7 +104,8 @@ impl Scan {
             },
             segments: segments as u32,
             segment_tiles: segment_tiles as u32,
-            scratch_words: scratch_words(columns as u32, segments as u32),
+            counter_words: 2 * columns,
+            state_words: (2 * blocks * Cut::MERGED.states()) << LOG2_CHANNELS,
         })
     }
 

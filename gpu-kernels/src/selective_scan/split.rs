@@ -18,7 +18,7 @@ use super::elements::{Elements, Frame, Raw, value};
 use super::lane::Lane;
 use super::layout::{ELEMENTS, Layout};
 use super::params::options;
-use super::segments::{LOG2_CHANNELS, WARM_UP_BATCH, scratch_words};
+use super::segments::{LOG2_CHANNELS, WARM_UP_BATCH};
 use super::states::States;
 use crate::simt::atomic::{fence, fetch_add64, load_relaxed64};
 use crate::simt::math::{exp2_approx, fma};
@@ -88,10 +88,9 @@ impl Segment {
     fn place<T>(&self, params: &SelectiveScanParams<T>, segment: u32, behind: bool) -> Global<f32> {
         let columns = params.sequences * params.groups * params.channel_blocks;
         let row = u64::from(2 * segment + u32::from(behind)) * u64::from(columns);
-        let at = scratch_words(columns, 0) * 2
-            + ((row + u64::from(self.column)) << (LOG2_CHANNELS + 4))
-            + u64::from(thread_idx_x() * 4);
-        params.scratch.cast::<f32>().add(at as usize)
+        let at =
+            ((row + u64::from(self.column)) << (LOG2_CHANNELS + 4)) + u64::from(thread_idx_x() * 4);
+        params.between.add(at as usize)
     }
 
     /// Leaves the states of `lane` there.
@@ -124,7 +123,7 @@ impl Segment {
         // SAFETY: one word for each column, changed by atomics.
         params.segments > 1
             && thread_idx_x() == 0
-            && unsafe { load_relaxed64(params.scratch, 2 * self.column as usize) } >= GAVE_UP
+            && unsafe { load_relaxed64(params.counters, 2 * self.column as usize) } >= GAVE_UP
     }
 
     /// Tells that the segment is through, or was given up. The last of a column checks that all
@@ -151,7 +150,7 @@ impl Segment {
             if thread_idx_x() == 0 {
                 fence();
                 let one = if gave_up { GAVE_UP + 1 } else { 1 };
-                let all = fetch_add64(params.scratch, counter, one) + one;
+                let all = fetch_add64(params.counters, counter, one) + one;
                 fence();
                 let last = all as u32 == params.segments;
                 free.store(0, u32::from(last) << 1 | u32::from(all >= GAVE_UP));
@@ -171,8 +170,8 @@ impl Segment {
             }
             let differ = sync_threads_or(differ);
             if thread_idx_x() == 0 {
-                params.scratch.store(counter + 1, u64::from(!differ));
-                params.scratch.store(counter, 0);
+                params.counters.store(counter + 1, u64::from(!differ));
+                params.counters.store(counter, 0);
             }
             if !differ {
                 let last = self.place(params, params.segments - 1, true);
@@ -218,7 +217,7 @@ pub(super) unsafe fn is_done<T>(
     group: u32,
     sequence: u32,
 ) -> bool {
-    if params.scratch.is_null() || params.segments > 1 {
+    if params.counters.is_null() || params.segments > 1 {
         return false;
     }
     let before = frame.first_channel - u64::from(group) * params.group_channels;
@@ -226,7 +225,7 @@ pub(super) unsafe fn is_done<T>(
     let groups = u64::from(sequence) * u64::from(params.groups) + u64::from(group);
     let column = groups * blocks + (before >> LOG2_CHANNELS);
     // SAFETY: two words for each column.
-    unsafe { params.scratch.load(2 * column as usize + 1) != 0 }
+    unsafe { params.counters.load(2 * column as usize + 1) != 0 }
 }
 
 /// With which of the elements' tiles to begin, so that those from there up to tile `most`, where

@@ -10,6 +10,8 @@ use gpu_kernels::selective_scan::{MODULE, SelectiveScanParams, options};
 use gpu_kernels::simt::Global;
 
 const NAME: &str = "selective scan";
+/// The scratch memory of states between segments.
+const BETWEEN: &str = "selective_scan between segments";
 
 pub(crate) fn run<T: Element>(
     op: &SelectiveScan,
@@ -32,12 +34,12 @@ pub(crate) fn run<T: Element>(
     .ok_or_else(too_large)?;
     let params = params(op, &args, sequences, &launch).ok_or_else(too_large)?;
     check(op, &params, &args)?;
-    let scratch = split(op, device, params)?;
+    let counters = split(op, device, params)?;
     run_kernel(
         op,
         device,
         &launch,
-        SelectiveScanParams { scratch, ..params },
+        SelectiveScanParams { counters, ..params },
     )
 }
 
@@ -62,11 +64,20 @@ fn split<T: Element>(
     let Some(split) = scan.best_split(device.multiprocessors()) else {
         return Ok(Global::null());
     };
-    let bytes = usize::try_from(split.scratch_words.saturating_mul(8));
-    let bytes = bytes.map_err(|_| too_large(NAME, op))?;
-    let scratch = device.scratch(MODULE, bytes)?.cast();
+    let bytes = |words: u64, size: u64| {
+        usize::try_from(words.saturating_mul(size)).map_err(|_| too_large(NAME, op))
+    };
+    // Counters have memory of their own: they must still be zero for the next launch, which may
+    // be one of another shape.
+    let counters = device
+        .scratch(MODULE, bytes(split.counter_words, 8)?)?
+        .cast();
+    let between = device
+        .scratch(BETWEEN, bytes(split.state_words, 4)?)?
+        .cast();
     let params = SelectiveScanParams {
-        scratch,
+        counters,
+        between,
         channel_blocks: split.launch.channel_blocks,
         log2_lanes: split.launch.cut.log2_lanes,
         log2_channels: split.launch.cut.log2_channels(),
@@ -75,7 +86,7 @@ fn split<T: Element>(
         ..params
     };
     run_kernel(op, device, &split.launch, params)?;
-    Ok(scratch)
+    Ok(counters)
 }
 
 fn run_kernel<T: Element>(
@@ -141,7 +152,8 @@ fn params<T: Element>(
         states: op.state as u32,
         log2_lanes: launch.cut.log2_lanes,
         log2_channels: launch.cut.log2_channels(),
-        scratch: Global::null(),
+        counters: Global::null(),
+        between: Global::null(),
         segments: 1,
         segment_tiles: 0,
         padding: 0,

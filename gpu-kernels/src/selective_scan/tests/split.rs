@@ -34,9 +34,14 @@ where
         size: size_of::<T>() as u32,
     };
     let split = scan.split(3).expect("several segments");
-    let bytes = 8 * split.scratch_words as usize;
-    let scratch = Global::from_address(machine.alloc_zeroed(bytes, false).unwrap());
-    let whole = SelectiveScanParams { scratch, ..params };
+    let bytes = 8 * split.counter_words as usize;
+    let counters = Global::from_address(machine.alloc_zeroed(bytes, false).unwrap());
+    let between = Global::from_address(machine.alloc(4 * split.state_words as usize).unwrap());
+    let whole = SelectiveScanParams {
+        counters,
+        between,
+        ..params
+    };
     let segments = SelectiveScanParams {
         channel_blocks: split.launch.channel_blocks,
         log2_lanes: split.launch.cut.log2_lanes,
@@ -51,7 +56,7 @@ where
         if let Err(fault) = machine.launch::<M>(split.launch.shape, segments) {
             panic!("{fault}");
         }
-        let words: Vec<u64> = download(&machine, scratch, 2 * count as usize);
+        let words: Vec<u64> = download(&machine, counters, 2 * count as usize);
         let done: Vec<bool> = words.chunks(2).map(|column| column[1] != 0).collect();
         assert!(words.chunks(2).all(|column| column[0] == 0));
         if let Err(fault) = machine.launch::<K>(launch.shape, whole) {
