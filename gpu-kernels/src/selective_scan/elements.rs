@@ -253,11 +253,11 @@ impl<A: Layout, const T: u32, const LEAN: bool> Elements<A, T, LEAN> {
             pairs[i] = [delta, delta * x[i]];
         });
         if !self.whole(tile) {
-            // A step outside the tile changes nothing.
+            // A step outside the tile changes nothing, not even a negative zero.
             let present = self.present(tile);
             unroll_few!(ELEMENTS, i => {
                 if !present[i] {
-                    pairs[i] = [0.0; 2];
+                    pairs[i] = [0.0, -0.0];
                 }
             });
         }

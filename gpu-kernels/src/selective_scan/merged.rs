@@ -64,11 +64,11 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         let read = SelectiveScanParams { h0, ..params };
         states.read(&read, &frame, &mut lane);
 
-        frame.start += segment.first - u64::from(most * T);
+        frame.start += segment.first - u64::from(most) * u64::from(T);
         let elements = Elements::<A, T, true>::new(
             &params,
             &layout,
-            (&frame, u64::from(most * T) + segment.length),
+            (&frame, u64::from(most) * u64::from(T) + segment.length),
             (thread, log2_channels, log2_lanes),
         );
         let mut begin = Some(0);
@@ -77,7 +77,7 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
         }
         let mut gave_up = begin.is_none();
         let begin = begin.unwrap_or(most);
-        frame.start += u64::from(begin * T);
+        frame.start += u64::from(begin) * u64::from(T);
         let log2_states = (S as u32).ilog2() + log2_lanes;
         let ours = (thread, threads);
         let mut matrices =
@@ -143,6 +143,8 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             (tile, index) = (next, next_index);
         }
         if params.segments > 1 {
+            // If it stopped early.
+            async_copy::wait::<0>();
             gave_up |= tile < tiles;
             let scans = (&states, &mut lane);
             let free = Shared::dynamic(layout.sums);

@@ -39,9 +39,12 @@ pub struct SelectiveScanParams<T> {
     pub final_state: Global<f32>,
     /// `[sequences + 1]` first time steps of packed sequences, or null.
     pub offsets: Global<i64>,
-    /// Two words for each block of a segment: a counter, zero between launches, and whether its
+    /// Two words for each block of a segment: a counter, zero between launches, and `call` if its
     /// channels are done; or null, if no sequence is split.
     pub counters: Global<u64>,
+    /// What stands for "done" there: not 0, and of each call another, so that the launch behind
+    /// this one does not take another call's word for its own.
+    pub call: u64,
     /// The states between segments. What is in it is left over.
     pub between: Global<f32>,
     /// Time steps of each sequence, or of all of them together with `offsets`.

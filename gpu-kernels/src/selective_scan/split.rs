@@ -170,7 +170,8 @@ impl Segment {
             }
             let differ = sync_threads_or(differ);
             if thread_idx_x() == 0 {
-                params.counters.store(counter + 1, u64::from(!differ));
+                let verdict = if differ { 0 } else { params.call };
+                params.counters.store(counter + 1, verdict);
                 params.counters.store(counter, 0);
             }
             if !differ {
@@ -225,7 +226,7 @@ pub(super) unsafe fn is_done<T>(
     let groups = u64::from(sequence) * u64::from(params.groups) + u64::from(group);
     let column = groups * blocks + (before >> LOG2_CHANNELS);
     // SAFETY: two words for each column.
-    unsafe { params.counters.load(2 * column as usize + 1) != 0 }
+    unsafe { params.counters.load(2 * column as usize + 1) == params.call }
 }
 
 /// With which of the elements' tiles to begin, so that those from there up to tile `most`, where
@@ -253,9 +254,9 @@ pub(super) unsafe fn warm_up<
     unroll_few!(V, v => {
         if states.channel + v as u32 * states.channel_stride < channels {
             unroll_few!(S, s => {
-                // Written so that NaN is too slow.
                 let rate = -lane.rates[v][s];
-                if (s as u32) < lane.here && !(rate >= rates[v]) {
+                // NaN stays, and is too slow.
+                if (s as u32) < lane.here && !(rate >= rates[v] || rates[v].is_nan()) {
                     rates[v] = rate;
                 }
             });

@@ -248,6 +248,7 @@ fn prepared<T: Element>(
         log2_lanes: launch.cut.log2_lanes,
         log2_channels: launch.cut.log2_channels(),
         counters: Global::null(),
+        call: 0,
         between: Global::null(),
         segments: 1,
         segment_tiles: 0,

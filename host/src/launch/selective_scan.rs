@@ -8,8 +8,11 @@ use gpu_kernels::selective_scan::policy::{self, Kernel};
 use gpu_kernels::selective_scan::segments::Scan;
 use gpu_kernels::selective_scan::{MODULE, SelectiveScanParams, options};
 use gpu_kernels::simt::Global;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const NAME: &str = "selective scan";
+/// The next call's number: launches of several threads may come between the two of a call.
+static CALLS: AtomicU64 = AtomicU64::new(1);
 /// The scratch memory of states between segments.
 const BETWEEN: &str = "selective_scan between segments";
 
@@ -34,6 +37,8 @@ pub(crate) fn run<T: Element>(
     .ok_or_else(too_large)?;
     let params = params(op, &args, sequences, &launch).ok_or_else(too_large)?;
     check(op, &params, &args)?;
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let params = SelectiveScanParams { call, ..params };
     let counters = split(op, device, params)?;
     run_kernel(
         op,
@@ -69,12 +74,13 @@ fn split<T: Element>(
     };
     // Counters have memory of their own: they must still be zero for the next launch, which may
     // be one of another shape.
-    let counters = device
-        .scratch(MODULE, bytes(split.counter_words, 8)?)?
-        .cast();
-    let between = device
-        .scratch(BETWEEN, bytes(split.state_words, 4)?)?
-        .cast();
+    let counters = device.scratch(MODULE, bytes(split.counter_words, 8)?);
+    let between = device.scratch(BETWEEN, bytes(split.state_words, 4)?);
+    let (Ok(counters), Ok(between)) = (counters, between) else {
+        // No memory: as a whole it takes none.
+        return Ok(Global::null());
+    };
+    let (counters, between) = (counters.cast(), between.cast());
     let params = SelectiveScanParams {
         counters,
         between,
@@ -153,6 +159,7 @@ fn params<T: Element>(
         log2_lanes: launch.cut.log2_lanes,
         log2_channels: launch.cut.log2_channels(),
         counters: Global::null(),
+        call: 0,
         between: Global::null(),
         segments: 1,
         segment_tiles: 0,

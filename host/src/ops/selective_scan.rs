@@ -20,7 +20,7 @@
 //! A GPU scans a long sequence of few channels in segments at the same time, each from a few
 //! dozen time steps before it, where its states forget that fast. Whether they did is checked
 //! bit by bit, and what was not right is scanned again from end to end: it changes how long a
-//! scan takes, and no result. It takes up to 6 MB of scratch memory, which the device keeps.
+//! scan takes, and no result. It takes some megabytes of scratch memory, which the device keeps.
 
 use super::check::{self, Check, sequence_shape};
 use super::{Layout, SequenceOffsets};

@@ -52,12 +52,16 @@ where
     };
     let count = split.launch.shape.grid[0] / split.segments;
     let mut found = None;
-    for _ in 0..2 {
+    for call in [7, 9] {
+        let (segments, whole) = (
+            SelectiveScanParams { call, ..segments },
+            SelectiveScanParams { call, ..whole },
+        );
         if let Err(fault) = machine.launch::<M>(split.launch.shape, segments) {
             panic!("{fault}");
         }
         let words: Vec<u64> = download(&machine, counters, 2 * count as usize);
-        let done: Vec<bool> = words.chunks(2).map(|column| column[1] != 0).collect();
+        let done: Vec<bool> = words.chunks(2).map(|column| column[1] == call).collect();
         assert!(words.chunks(2).all(|column| column[0] == 0));
         if let Err(fault) = machine.launch::<K>(launch.shape, whole) {
             panic!("{fault}");
@@ -169,4 +173,77 @@ fn schedules_of_segments_change_nothing() {
         );
         assert_eq!(done, (1, 1));
     }
+}
+
+/// Another thread's launches may come between the two of a call: its word counts for nothing.
+#[test]
+fn verdicts_of_another_call_are_ignored() {
+    let slow = full(Problem::new(1, 260, 3, 16));
+    let fast = forgetful(1, 260, 3, 16);
+    let (slow_inputs, fast_inputs) = (Inputs::new::<f32>(&slow), Inputs::new::<f32>(&fast));
+    let machine = machine(0);
+    let (launch, params) = prepared::<f32>(&slow, &slow_inputs, false, &machine);
+    let (_, others) = prepared::<f32>(&fast, &fast_inputs, false, &machine);
+    let counters = Global::from_address(machine.alloc_zeroed(16, false).unwrap());
+    let split = Scan {
+        sequences: 1,
+        length: 260,
+        groups: 1,
+        group_channels: 3,
+        states: 16,
+        size: 4,
+    };
+    let split = split.split(2).expect("two segments");
+    let between = Global::from_address(machine.alloc(4 * split.state_words as usize).unwrap());
+    let segments = |params: SelectiveScanParams<f32>, call: u64| SelectiveScanParams {
+        counters,
+        between,
+        call,
+        channel_blocks: split.launch.channel_blocks,
+        log2_lanes: split.launch.cut.log2_lanes,
+        log2_channels: split.launch.cut.log2_channels(),
+        segments: split.segments,
+        segment_tiles: split.segment_tiles,
+        ..params
+    };
+    let shape = split.launch.shape;
+    for (params, call) in [(params, 1), (others, 2)] {
+        let params = segments(params, call);
+        machine
+            .launch::<SelectiveScanF32RowsMerged>(shape, params)
+            .unwrap();
+        let words: Vec<u64> = download(&machine, counters, 2);
+        assert_eq!(words, [0, if call == 2 { 2 } else { 0 }]);
+    }
+    let whole = SelectiveScanParams {
+        counters,
+        call: 1,
+        ..params
+    };
+    machine
+        .launch::<SelectiveScanF32RowsNarrow>(launch.shape, whole)
+        .unwrap();
+    let found = results(&slow, false, &machine, &params);
+    let expected = run::<f32, SelectiveScanF32RowsNarrow>(&slow, false, 0);
+    assert_same(&(found, vec![]), &(expected, vec![]));
+}
+
+/// A whole scan has padding where the segments have none: a negative zero must survive it.
+#[test]
+fn padding_keeps_negative_zeros() {
+    let p = Problem {
+        softplus: false,
+        ..forgetful(1, 208, 3, 16)
+    };
+    let p = Problem { full: false, ..p };
+    let mut inputs = Inputs::new::<f32>(&p);
+    inputs.delta.fill(2.0);
+    inputs.b.fill(-1.0);
+    for (at, x) in inputs.x.iter_mut().enumerate() {
+        *x = if at < 168 * 3 { 1.0 } else { 0.0 };
+    }
+    let done = check_split::<f32, SelectiveScanF32RowsMerged, SelectiveScanF32RowsNarrow>(
+        &p, &inputs, false, 0,
+    );
+    assert_eq!(done, (1, 1));
 }
