@@ -76,6 +76,9 @@ pub unsafe fn merged<A: Layout, const S: usize, const V: usize, const T: u32>(
             begin = split::warm_up(&params, &elements, (&states, &lane), frame.channels, most);
         }
         let mut gave_up = begin.is_none();
+        if gave_up {
+            segment.give_up(&params);
+        }
         let begin = begin.unwrap_or(most);
         frame.start += u64::from(begin) * u64::from(T);
         let log2_states = (S as u32).ilog2() + log2_lanes;

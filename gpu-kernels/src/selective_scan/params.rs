@@ -39,7 +39,7 @@ pub struct SelectiveScanParams<T> {
     pub final_state: Global<f32>,
     /// `[sequences + 1]` first time steps of packed sequences, or null.
     pub offsets: Global<i64>,
-    /// Two words for each block of a segment: a counter, zero between launches, and `call` if its
+    /// Two words, and two for each block of a segment: a counter, zero between launches, and `call` if its
     /// channels are done; or null, if no sequence is split.
     pub counters: Global<u64>,
     /// What stands for "done" there: not 0, and of each call another, so that the launch behind

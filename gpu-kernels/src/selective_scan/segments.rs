@@ -22,7 +22,7 @@ const CHECKS: u64 = 10_000;
 
 /// A scan that takes less than this is not split: one that then has to be done again would take
 /// too much longer. Nor is one that is expected to become shorter by less than an eighth.
-const LEAST: u64 = 100_000;
+const LEAST: u64 = 200_000;
 
 /// How sequences are split, and the launch that comes before the whole one's.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ impl Scan {
             },
             segments: segments as u32,
             segment_tiles: segment_tiles as u32,
-            counter_words: 2 * columns,
+            counter_words: 2 + 2 * columns,
             state_words: (2 * blocks * Cut::MERGED.states()) << LOG2_CHANNELS,
         })
     }
@@ -159,6 +159,7 @@ mod tests {
     fn few_channels_are_split() {
         assert_eq!(segments([1, 65536, 2048, 16]), 20);
         assert_eq!(segments([4, 2048, 4096, 16]), 2);
+        assert_eq!(segments([1, 7000, 64, 16]), 1);
         assert!(segments([1, 1 << 20, 64, 4]) > 100);
     }
 

@@ -6,6 +6,7 @@
 //! that the block before it ends with. If they are in all segments of a column, the first
 //! segment being exact, all results are those of one scan from end to end. If not, or if a state
 //! decays too slowly to try, the launch behind this one scans the column from end to end.
+//! (That takes as long for all columns as for one: so the first to see it tells all.)
 //!
 //! How long a warm-up takes is estimated from the step sizes before the segment: two scans of the
 //! same inputs from different states come together as the decays do, to half an ulp; then each
@@ -20,14 +21,17 @@ use super::layout::{ELEMENTS, Layout};
 use super::params::options;
 use super::segments::{LOG2_CHANNELS, WARM_UP_BATCH};
 use super::states::States;
-use crate::simt::atomic::{fence, fetch_add64, load_relaxed64};
+use crate::simt::atomic::{fence, fetch_add64, load_relaxed64, store_relaxed64};
 use crate::simt::math::{exp2_approx, fma};
 use crate::simt::thread::{block_idx_x, sync_threads, sync_threads_or, thread_idx_x};
 use crate::simt::{Global, Shared};
 
 /// Bits by which the slowest state must decay in the warm-up: a float's 24, and the chance that
-/// one of the rest has not come together is 2^-20.
-const BITS: f32 = 44.0;
+/// one which decays no faster has not come together is 2^-16.
+const BITS: f32 = 40.0;
+
+/// Words of the counters before those of the first column: the last call that gave up.
+const FIRST: usize = 2;
 
 /// A segment that gave up, in the word that counts those that are through.
 const GAVE_UP: u64 = 1 << 32;
@@ -73,7 +77,8 @@ impl Segment {
         if self.index == 0 {
             0
         } else {
-            (segment_tiles / 2).next_multiple_of(WARM_UP_BATCH)
+            let most = segment_tiles / 4 * 3 / WARM_UP_BATCH * WARM_UP_BATCH;
+            most.max(WARM_UP_BATCH)
         }
     }
 
@@ -113,17 +118,31 @@ impl Segment {
         });
     }
 
-    /// Whether another segment of the column gave up, so that this one is in vain.
+    /// Whether any segment gave up: then the launch behind this one begins at the beginning, and
+    /// takes no longer for all columns than for one.
     ///
     /// # Safety
     /// The launch contract.
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn is_in_vain<T>(&self, params: &SelectiveScanParams<T>) -> bool {
-        // SAFETY: one word for each column, changed by atomics.
+        // SAFETY: a word that is written by atomics.
         params.segments > 1
             && thread_idx_x() == 0
-            && unsafe { load_relaxed64(params.counters, 2 * self.column as usize) } >= GAVE_UP
+            && unsafe { load_relaxed64(params.counters, 0) } == params.call
+    }
+
+    /// Tells the others that this segment gave up.
+    ///
+    /// # Safety
+    /// The launch contract.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) unsafe fn give_up<T>(&self, params: &SelectiveScanParams<T>) {
+        if thread_idx_x() == 0 {
+            // SAFETY: as above.
+            unsafe { store_relaxed64(params.counters, 0, params.call) };
+        }
     }
 
     /// Tells that the segment is through, or was given up. The last of a column checks that all
@@ -141,7 +160,7 @@ impl Segment {
         gave_up: bool,
         free: Shared<u32>,
     ) {
-        let counter = 2 * self.column as usize;
+        let counter = FIRST + 2 * self.column as usize;
         // SAFETY: the launch contract; the fences order what blocks left before they were
         // counted, and what the last one reads after.
         unsafe {
@@ -226,7 +245,7 @@ pub(super) unsafe fn is_done<T>(
     let groups = u64::from(sequence) * u64::from(params.groups) + u64::from(group);
     let column = groups * blocks + (before >> LOG2_CHANNELS);
     // SAFETY: two words for each column.
-    unsafe { params.counters.load(2 * column as usize + 1) == params.call }
+    unsafe { params.counters.load(FIRST + 2 * column as usize + 1) == params.call }
 }
 
 /// With which of the elements' tiles to begin, so that those from there up to tile `most`, where

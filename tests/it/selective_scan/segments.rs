@@ -2,8 +2,8 @@
 //! channels, which it scans with other kernels: no bit depends on it.
 
 use crate::every_type;
-use ferroseq::DeviceKind;
 use ferroseq::ops::Layout;
+use ferroseq::{DType, DeviceKind};
 use ferroseq_tests::compare::{same_bits, selective_conforms};
 use ferroseq_tests::{Sample, SelectiveCase, SelectiveProblem, TestDevice};
 
@@ -31,11 +31,15 @@ fn is_gpu(device: &TestDevice) -> bool {
 /// that fills it.
 fn long_sequences<T: Sample>(device: &TestDevice) -> Result<(), String> {
     if !is_gpu(device) {
-        return selective_conforms(device, &forgetful::<T>([1, 4099, 2, 9], Layout::Bld));
+        // One is enough where it takes seconds.
+        return match T::DTYPE {
+            DType::F32 => selective_conforms(device, &forgetful::<T>([1, 7500, 2, 3], Layout::Bld)),
+            _ => Ok(()),
+        };
     }
     // The last one has many blocks, whose counters no other shape may have written over.
     for shape in [
-        [1, 4229, 70, 16],
+        [1, 8229, 70, 16],
         [2, 5000, 3, 9],
         [1, 8192, 129, 5],
         [60, 4100, 2, 3],
@@ -56,7 +60,7 @@ fn far_behind<T: Sample>(device: &TestDevice) -> Result<(), String> {
         return Ok(());
     }
     for (slow, infinite) in [(true, false), (false, true)] {
-        let mut problem = forgetful::<T>([1, 4229, 70, 16], Layout::Bld);
+        let mut problem = forgetful::<T>([1, 8229, 70, 16], Layout::Bld);
         if slow {
             problem.a[66 * 16 + 5] = -1e-3;
         }
