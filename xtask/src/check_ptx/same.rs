@@ -226,6 +226,9 @@ impl<'a> Finder<'a> {
         if first.is_some() && registers.iter().all(|r| self.key(*r, 0) == first) {
             return true;
         }
+        if registers.iter().all(|r| *r == registers[0]) && self.is_final(registers[0], writes) {
+            return true;
+        }
         let mut equal = Vec::new();
         for (write, register) in writes.iter().zip(&registers) {
             equal.push(self.equals(*register, write.block));
@@ -237,6 +240,20 @@ impl<'a> Finder<'a> {
                 equal.contains(&(other, compared))
                     || (register == other && self.still(other, compared, write.computed.0))
             })
+        })
+    }
+
+    /// Whether a merge is not written again behind any of these writes, so that all of them
+    /// saw one value of it.
+    fn is_final(&self, register: Register, writes: &[Write]) -> bool {
+        let Some(&merge) = self.merges.get(&register) else {
+            return false;
+        };
+        let from = &self.function.merges[merge].from;
+        writes.iter().all(|write| {
+            // Up to nowhere: all that can still come.
+            let behind = self.cfg.between(write.computed.0, usize::MAX);
+            !from.iter().any(|(_, block)| behind.contains(block))
         })
     }
 

@@ -462,3 +462,18 @@ fn messages_name_the_branch() {
     );
     assert!(!finding.excusable);
 }
+
+#[test]
+fn a_merge_that_is_copied_on_two_paths() {
+    // %r2 is one value for the block, 0 or 4; one thread takes another way to its copy.
+    let head =
+        "mov.u32 %r1, %tid.x; mov.u32 %r5, %ctaid.x; mov.u32 %r2, 0; setp.eq.s32 %p1, %r5, 7;
+        @%p1 bra $A; mov.u32 %r2, 4; $A:";
+    let copies =
+        "setp.ne.s32 %p2, %r1, 0; mov.u32 %r3, %r2; @%p2 bra $C; st.global.u32 [%rd1], %r5;
+        mov.u32 %r3, %r2; $C: setp.eq.s32 %p3, %r3, 4; @%p3 bra $E; bar.sync 0; $E: ret;";
+    clean(&format!("{head} {copies}"));
+    // Written again between the copies: two values.
+    let between = copies.replace("st.global.u32 [%rd1], %r5;", "add.u32 %r2, %r2, 1;");
+    faulty(&format!("{head} {between}"), &["bar.sync"]);
+}
