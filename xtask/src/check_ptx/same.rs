@@ -167,8 +167,12 @@ impl<'a> Finder<'a> {
         for (at, (register, _)) in self.function.merges[merge].from.iter().enumerate() {
             if let Some(write) = self.write(*register) {
                 let instruction = self.instruction(write.computed);
-                let count = instruction.operands.len();
-                let shape = format!("{} {count}", instruction.opcode);
+                let mut shape = instruction.opcode.clone();
+                for operand in instruction.split().1 {
+                    // Another constant is another value.
+                    let constant = operand.registers.is_empty();
+                    shape += if constant { &operand.text } else { " register" };
+                }
                 shapes.entry(shape).or_default().push((at, write));
             }
         }

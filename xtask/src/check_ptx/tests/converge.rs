@@ -473,6 +473,10 @@ fn a_merge_that_is_copied_on_two_paths() {
         "setp.ne.s32 %p2, %r1, 0; mov.u32 %r3, %r2; @%p2 bra $C; st.global.u32 [%rd1], %r5;
         mov.u32 %r3, %r2; $C: setp.eq.s32 %p3, %r3, 4; @%p3 bra $E; bar.sync 0; $E: ret;";
     clean(&format!("{head} {copies}"));
+    // Among them a constant, which the whole block takes.
+    clean(&format!(
+        "{head} mov.u32 %r3, 9; setp.eq.s32 %p4, %r5, 8; @%p4 bra $C; {copies}"
+    ));
     // Written again between the copies: two values.
     let between = copies.replace("st.global.u32 [%rd1], %r5;", "add.u32 %r2, %r2, 1;");
     faulty(&format!("{head} {between}"), &["bar.sync"]);
