@@ -1,4 +1,4 @@
-//! Whether, and in how many segments, a long sequence is scanned (see [`super::split`]): what is
+//! Whether, and in how many segments, a long sequence is scanned (how, is in `split.rs`): what is
 //! decided here decides nothing about results.
 
 use super::policy::{Cut, Kernel, Launch, launch};
