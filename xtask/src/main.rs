@@ -156,10 +156,10 @@ Examples:
     /// Pack the binary and the tests for a machine without Rust.
     ///
     /// Writes dist/ (under 60 MB, 100 with the PTX of both code generators): the release binary,
-    /// the compiled tests, the PTX, and run-tests.sh. Copy it to any Linux machine with an NVIDIA driver and a C library no
-    /// older than this one's, and run the script there: it runs the tests with
-    /// FERROSEQ_REQUIRE_CUDA=1, prints `N passed, N failed, N skipped` and `ferroseq info`,
-    /// and exits 1 if a test failed.
+    /// the compiled tests, the PTX, and run-tests.sh. Copy it to any Linux machine with an
+    /// NVIDIA driver and a C library no older than this one's, and run the script there: it
+    /// runs the tests with FERROSEQ_REQUIRE_CUDA=1, prints `N passed, N failed, N skipped` and
+    /// `ferroseq info`, and exits 1 if a test failed.
     #[command(after_help = "\
 Examples:
   cargo xtask bundle

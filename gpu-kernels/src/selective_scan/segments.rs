@@ -1,6 +1,7 @@
 //! Whether, and in how many segments, a long sequence is scanned (how, is in `split.rs`): what is
 //! decided here decides nothing about results.
 
+use super::SelectiveScanParams;
 use super::policy::{Cut, Kernel, Launch, launch};
 use crate::simt::{LaunchShape, Multiprocessors};
 
@@ -37,6 +38,20 @@ pub struct Split {
     pub counter_words: u64,
     /// Words of 32 bits for states.
     pub state_words: u64,
+}
+
+impl Split {
+    /// The parameters of its launch, from those of the whole one's.
+    pub fn params<T>(&self, whole: SelectiveScanParams<T>) -> SelectiveScanParams<T> {
+        SelectiveScanParams {
+            channel_blocks: self.launch.channel_blocks,
+            log2_lanes: self.launch.cut.log2_lanes,
+            log2_channels: self.launch.cut.log2_channels(),
+            segments: self.segments,
+            segment_tiles: self.segment_tiles,
+            ..whole
+        }
+    }
 }
 
 /// What is scanned, as [`launch`] takes it.

@@ -84,12 +84,7 @@ fn split<T: Element>(
     let params = SelectiveScanParams {
         counters,
         between,
-        channel_blocks: split.launch.channel_blocks,
-        log2_lanes: split.launch.cut.log2_lanes,
-        log2_channels: split.launch.cut.log2_channels(),
-        segments: split.segments,
-        segment_tiles: split.segment_tiles,
-        ..params
+        ..split.params(params)
     };
     run_kernel(op, device, &split.launch, params)?;
     Ok(counters)

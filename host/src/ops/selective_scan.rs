@@ -17,8 +17,8 @@
 //! smaller than the smallest normal f32 may become zero. An A beyond f32 (`A_log` above 88)
 //! counts as the largest f32: a step of size 0 changes nothing whatever A.
 //!
-//! A GPU scans a long sequence of few channels in segments at the same time, each from a few
-//! dozen time steps before it, where its states forget that fast. Whether they did is checked
+//! A GPU scans a long sequence of few channels in segments at the same time, each from as many
+//! time steps before it as its states need to forget, if they do. Whether they did is checked
 //! bit by bit, and what was not right is scanned again from end to end: it changes how long a
 //! scan takes, and no result. It takes some megabytes of scratch memory, which the device keeps.
 

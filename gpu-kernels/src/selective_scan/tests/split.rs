@@ -42,14 +42,7 @@ where
         between,
         ..params
     };
-    let segments = SelectiveScanParams {
-        channel_blocks: split.launch.channel_blocks,
-        log2_lanes: split.launch.cut.log2_lanes,
-        log2_channels: split.launch.cut.log2_channels(),
-        segments: split.segments,
-        segment_tiles: split.segment_tiles,
-        ..whole
-    };
+    let segments = split.params(whole);
     let count = split.launch.shape.grid[0] / split.segments;
     let mut found = None;
     for call in [7, 9] {
@@ -204,12 +197,7 @@ fn verdicts_of_another_call_are_ignored() {
         counters,
         between,
         call,
-        channel_blocks: split.launch.channel_blocks,
-        log2_lanes: split.launch.cut.log2_lanes,
-        log2_channels: split.launch.cut.log2_channels(),
-        segments: split.segments,
-        segment_tiles: split.segment_tiles,
-        ..params
+        ..split.params(params)
     };
     let shape = split.launch.shape;
     for (params, call) in [(params, 1), (others, 2)] {
